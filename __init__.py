@@ -1,0 +1,1 @@
+"""Motet serves graphs of speech, vision, image and video models on your own machines."""

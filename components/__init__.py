@@ -1,0 +1,1 @@
+"""Models behind one protocol: frames in, frames out, one file per engine."""

@@ -1,0 +1,1 @@
+"""Speech recognition: audio of utterances to transcripts."""

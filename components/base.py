@@ -1,0 +1,121 @@
+"""The component protocol: `load`, `run`, `close`, and ports typed by the frames they carry."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from .errors import DeadlineExceeded
+from .frames import Frame
+
+
+class Options(BaseModel):
+    """Base of a component's options in the pipeline file; unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one replica may use. `cpus` sizes thread pools; `gpus` may be a fraction."""
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+    @property
+    def threads(self) -> int:
+        """Threads an engine may start: at least one."""
+        return max(1, int(self.cpus))
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a component is built from: its node's name, model, options and resources.
+
+    `concurrency` is how many runs the replica serves at once, which is also its batch size.
+    """
+
+    node: str
+    model: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    resources: Resources = Resources()
+    concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a run is for. `deadline_s` is on `time.monotonic`'s clock, None without one."""
+
+    session_id: str = ""
+    turn: int = 0
+    deadline_s: float | None = None
+    trace: str = ""
+    key: str = ""
+
+    def remaining_s(self) -> float | None:
+        """Seconds until the deadline, None without one."""
+        return None if self.deadline_s is None else self.deadline_s - time.monotonic()
+
+    def check(self, needed_s: float = 0.0, *, where: str = "") -> None:
+        """Refuse early work that needs `needed_s` and can't make the deadline.
+
+        Raises:
+            DeadlineExceeded: less than `needed_s` is left.
+        """
+        left = self.remaining_s()
+        if left is not None and left <= needed_s:
+            raise DeadlineExceeded(
+                f"{max(left, 0):.3f} s are left, {needed_s:.3f} s are needed", where=where
+            )
+
+
+class Component(ABC):
+    """A model or a transformation behind frames.
+
+    One instance is one replica: it holds the weights, and every session's `run` shares them.
+    What belongs to a session lives in the local variables of `run`, never on `self`.
+    """
+
+    accepts: ClassVar[tuple[type[Frame], ...]]
+    emits: ClassVar[tuple[type[Frame], ...]]
+    options: ClassVar[type[Options]] = Options
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        """What this machine lacks to load the component so set up, one sentence each.
+
+        Cheap: reads no weights. `motet check` shows them; an empty list means ready.
+        """
+        del setup
+        return []
+
+    async def load(self) -> None:
+        """Bring the weights into memory, off the event loop. Called once, before any `run`."""
+
+    @abstractmethod
+    def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        """Answer `frames` with frames, in the shape of a gRPC bidirectional method.
+
+        Called once per session for nodes on the standing stream, once per turn for nodes below a
+        request. Returns when `frames` ends and everything is answered. Cancelling the task that
+        iterates, or closing the iterator, stops the work down to the engine. A `Control` frame
+        that the component doesn't know is yielded on, in order.
+
+        Raises:
+            MotetError: ends the turn with a `Fault` of the same code.
+        """
+
+    async def close(self) -> None:
+        """Free what `load` took. Idempotent; no `run` is active any more."""
+
+    def utilisation(self) -> float | None:
+        """How busy the engine is, 0..1, where it can tell; a signal for scaling."""
+        return None

@@ -1,0 +1,144 @@
+"""One engine for every session: requests are gathered into batches and run off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from .errors import ComponentFailed, MotetError, Overloaded
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Batcher(Generic[Item, Result]):
+    """Runs `infer` on batches of up to `size` items in a thread of its own.
+
+    A batch starts as soon as the engine is free and `window_ms` have passed since its first item,
+    or `size` items wait: an idle engine with a window of 0 starts at once, a busy one takes
+    everything that came meanwhile. Items whose caller was cancelled are dropped before they run.
+
+    `infer` gets a list and returns one result per item, in order; an exception *as a result* goes
+    to that item's caller alone, an exception raised goes to all callers of the batch. More than
+    `bound` waiting items raise `Overloaded`.
+
+    `key` keeps items that can't share a batch apart: a batch holds items of one key only.
+    """
+
+    def __init__(
+        self,
+        infer: Callable[[list[Item]], Sequence[Result | BaseException]],
+        *,
+        size: int,
+        window_ms: float = 0.0,
+        bound: int = 4096,
+        name: str = "batcher",
+        key: Callable[[Item], object] | None = None,
+    ) -> None:
+        self._infer = infer
+        self._size = size
+        self._window_s = window_ms / 1000
+        self._bound = bound
+        self._name = name
+        self._key = key
+        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._wake = asyncio.Event()
+        self._pool: Executor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.batches = 0
+        self.items = 0
+        self.busy_s = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Items that wait for a batch."""
+        return len(self._waiting)
+
+    async def __call__(self, item: Item) -> Result:
+        """Run one item in the next batch it fits in.
+
+        Raises:
+            Overloaded: `bound` items wait already.
+            ComponentFailed: the engine broke on it.
+        """
+        if len(self._waiting) >= self._bound:
+            raise Overloaded(f"{self._bound} items wait already", where=self._name)
+        if self._task is None:
+            self._start()
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        self._wake.set()
+        return await future
+
+    def _start(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=self._name)
+        self._task = asyncio.create_task(self._serve(), name=f"{self._name} batches")
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._gather()
+            batch = self._take()
+            if not batch:
+                continue
+            started = loop.time()
+            items = [item for item, _ in batch]
+            try:
+                results = await loop.run_in_executor(self._pool, self._infer, items)
+            except Exception as error:
+                results = [error] * len(batch)
+            self.busy_s += loop.time() - started
+            self.batches += 1
+            self.items += len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                self._settle(future, result)
+
+    async def _gather(self) -> None:
+        while not self._waiting:
+            self._wake.clear()
+            await self._wake.wait()
+        if self._window_s and len(self._waiting) < self._size:
+            await asyncio.sleep(self._window_s)
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        """The next batch: waiting items of one key, in order, without those given up."""
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
+        later: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        first: object = None
+        while self._waiting and len(batch) < self._size:
+            pair = self._waiting.popleft()
+            if pair[1].done():
+                continue
+            key = self._key(pair[0]) if self._key else None
+            if not batch:
+                first = key
+            (batch if key == first else later).append(pair)
+        self._waiting.extendleft(reversed(later))
+        return batch
+
+    def _settle(self, future: asyncio.Future[Result], result: Result | BaseException) -> None:
+        if future.done():
+            return
+        if isinstance(result, MotetError):
+            future.set_exception(result)
+        elif isinstance(result, BaseException):
+            failed = ComponentFailed(f"{type(result).__name__}: {result}", where=self._name)
+            failed.__cause__ = result
+            future.set_exception(failed)
+        else:
+            future.set_result(result)
+
+    async def close(self) -> None:
+        """Stop; callers still waiting get `ComponentFailed`. Waits for a batch that runs."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        while self._waiting:
+            self._settle(self._waiting.popleft()[1], RuntimeError("closed"))
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown)
+            self._pool = None

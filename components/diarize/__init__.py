@@ -1,0 +1,1 @@
+"""Speaker diarization: who spoke when."""

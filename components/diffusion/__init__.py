@@ -1,0 +1,1 @@
+"""Diffusion: prompts to pictures and clips."""

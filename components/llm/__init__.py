@@ -1,0 +1,1 @@
+"""Language models: prompts to text and tool calls."""

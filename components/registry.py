@@ -1,0 +1,95 @@
+"""Which components there are, where each one's file lies, and what it needs; files import late."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from typing import cast
+
+from .base import Component, Setup
+from .errors import MissingRequirement, MotetError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A known component: `path` is "module:Class" below `motet.components`.
+
+    `extra` is the extra of pyproject.toml that brings `packages`, the modules it imports.
+    """
+
+    path: str
+    summary: str
+    extra: str = "voice"
+    packages: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that aren't installed here; looks them up without importing them."""
+        return tuple(name for name in self.packages if importlib.util.find_spec(name) is None)
+
+
+ENTRIES: dict[str, Entry] = {
+    "vad/silero": Entry(
+        "vad.silero:SileroVad",
+        "speech probability per 32 ms, batched across sessions",
+        packages=("onnxruntime", "faster_whisper"),
+    ),
+    "turn/silence": Entry("turn.silence:SilenceTurn", "a turn ends after a set silence"),
+    "turn/smart": Entry(
+        "turn.smart:SmartTurn",
+        "a turn ends when it sounds finished (smart-turn v3.2)",
+        packages=("onnxruntime", "pipecat"),
+    ),
+    "asr/ct2": Entry(
+        "asr.ct2:Ct2Asr",
+        "Whisper on CTranslate2, with partial transcripts",
+        packages=("ctranslate2", "faster_whisper"),
+    ),
+    "llm/llama": Entry(
+        "llm.llama:LlamaLlm", "GGUF models on llama.cpp, continuous batching", packages=("xllamacpp",)
+    ),
+    "llm/remote": Entry("llm.remote:RemoteLlm", "any OpenAI-compatible server", packages=("httpx",)),
+    "tts/hibari": Entry(
+        "tts.hibari:HibariTts", "English, 24 kHz, far faster than real time", packages=("hibari",)
+    ),
+    "tts/piper": Entry(
+        "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "piper")
+    ),
+}
+
+
+def entry(use: str) -> Entry:
+    """Look a component up by the name that a pipeline file uses.
+
+    Raises:
+        MotetError: the name is unknown; the message has the nearest one.
+    """
+    found = ENTRIES.get(use)
+    if found is None:
+        raise MotetError(f"{use!r} is unknown; {nearest(use, list(ENTRIES))}", where="use")
+    return found
+
+
+def component_class(use: str) -> type[Component]:
+    """Import the file of a component and return its class.
+
+    Raises:
+        MotetError: the name is unknown.
+        MissingRequirement: a package is not installed; the message names the extra that brings it.
+    """
+    known = entry(use)
+    if known.missing:
+        raise MissingRequirement(
+            f"{use} needs {', '.join(known.missing)}, not installed here;"
+            f" install the extra: pip install 'motet[{known.extra}]'",
+            where=use,
+        )
+    module, _, name = known.path.partition(":")
+    package = __package__ or "motet.components"
+    return cast("type[Component]", getattr(importlib.import_module(f".{module}", package), name))
+
+
+def build(use: str, setup: Setup) -> Component:
+    """Make a component, unloaded; its options must have been checked against its class."""
+    return component_class(use)(setup)

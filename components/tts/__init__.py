@@ -1,0 +1,1 @@
+"""Speech synthesis: text as it is written to audio as it is spoken."""

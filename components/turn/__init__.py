@@ -1,0 +1,1 @@
+"""Turn detection: where an utterance begins and ends."""

@@ -1,0 +1,1 @@
+"""Voice activity detection: how likely each moment holds speech."""

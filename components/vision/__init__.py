@@ -1,0 +1,1 @@
+"""Vision: encoders, image and video preparation, and reading text from pictures."""

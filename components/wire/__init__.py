@@ -1,0 +1,1 @@
+"""Frames on the wire: the protobuf schema and its codec."""

@@ -1,0 +1,1 @@
+"""Where components run: in this process, in worker processes, or on Ray."""
