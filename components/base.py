@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -37,7 +38,8 @@ class Resources:
 class Setup:
     """What a component is built from: its node's name, model, options and resources.
 
-    `concurrency` is how many runs the replica serves at once, which is also its batch size.
+    `concurrency` is how many runs the replica serves at once; an engine that batches requests
+    takes it as its batch size unless its options say otherwise.
     """
 
     node: str
@@ -74,6 +76,17 @@ class Context:
             )
 
 
+@asynccontextmanager
+async def closing(frames: AsyncIterator[Frame]) -> AsyncGenerator[AsyncIterator[Frame]]:
+    """Iterate a run inside this, so that leaving early closes it and stops its work."""
+    try:
+        yield frames
+    finally:
+        close = getattr(frames, "aclose", None)
+        if close is not None:
+            await close()
+
+
 class Component(ABC):
     """A model or a transformation behind frames.
 
@@ -84,6 +97,8 @@ class Component(ABC):
     accepts: ClassVar[tuple[type[Frame], ...]]
     emits: ClassVar[tuple[type[Frame], ...]]
     options: ClassVar[type[Options]] = Options
+    concurrency: ClassVar[int] = 16
+    """Runs that one replica serves at once when the pipeline file doesn't say."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup

@@ -28,7 +28,7 @@ class MotetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One thing that is wrong in a file: the path of the key, its line (from 1; 0 unknown), and why."""
+    """One thing that is wrong in a file: the key's path, its line (from 1; 0 unknown), and why."""
 
     path: str
     message: str

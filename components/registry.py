@@ -47,11 +47,17 @@ ENTRIES: dict[str, Entry] = {
         packages=("ctranslate2", "faster_whisper"),
     ),
     "llm/llama": Entry(
-        "llm.llama:LlamaLlm", "GGUF models on llama.cpp, continuous batching", packages=("xllamacpp",)
+        "llm.llama:LlamaLlm",
+        "GGUF models on llama.cpp, continuous batching",
+        packages=("xllamacpp",),
     ),
-    "llm/remote": Entry("llm.remote:RemoteLlm", "any OpenAI-compatible server", packages=("httpx",)),
+    "llm/remote": Entry(
+        "llm.remote:RemoteLlm", "any OpenAI-compatible server", packages=("httpx",)
+    ),
     "tts/hibari": Entry(
-        "tts.hibari:HibariTts", "English, 24 kHz, far faster than real time", packages=("hibari",)
+        "tts.hibari:HibariTts",
+        "English, 24 kHz, far faster than real time",
+        packages=("hibari",),
     ),
     "tts/piper": Entry(
         "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "piper")

@@ -1,0 +1,127 @@
+"""A bounded channel between two tasks of one event loop: the in-process form of an edge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+from ..components.errors import Overloaded
+from .spec import Overflow
+
+Item = TypeVar("Item")
+
+
+class Channel(Generic[Item]):
+    """Holds at most `capacity` items; then `put` waits, drops the oldest, or raises, as told.
+
+    Iterate it from one task. It ends after `close` once what it holds is taken. Built for live
+    audio: while there is room, `put` and a `get` that finds something never suspend.
+    """
+
+    def __init__(self, capacity: int, overflow: Overflow = "block", *, name: str = "") -> None:
+        self._items: deque[Item] = deque()
+        self._capacity = capacity
+        self._overflow = overflow
+        self._name = name
+        self._closed = False
+        self._getter: asyncio.Future[None] | None = None
+        self._putters: deque[asyncio.Future[None]] = deque()
+        self.dropped = 0
+        self.taken = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called; items may still wait."""
+        return self._closed
+
+    def offer(self, item: Item) -> bool:
+        """Put without waiting; False when a "block" channel is full or the channel is closed.
+
+        Raises:
+            Overloaded: full, and the overflow is "error".
+        """
+        if self._closed:
+            return False
+        if len(self._items) >= self._capacity and not self._make_room():
+            return False
+        self._items.append(item)
+        self._wake(self._getter)
+        return True
+
+    async def put(self, item: Item) -> bool:
+        """Put, waiting for room if the channel blocks; False if it was closed meanwhile.
+
+        Raises:
+            Overloaded: full, and the overflow is "error".
+        """
+        while not self.offer(item):
+            if self._closed:
+                return False
+            room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._putters.append(room)
+            try:
+                await room
+            except asyncio.CancelledError:
+                # A wake-up that this putter can't use any more belongs to the next one.
+                if room.done() and not room.cancelled():
+                    self._wake_putter()
+                raise
+            finally:
+                if room in self._putters:
+                    self._putters.remove(room)
+        return True
+
+    def force(self, item: Item) -> None:
+        """Put past the capacity, for the few items that must not be lost; not when closed."""
+        if not self._closed:
+            self._items.append(item)
+            self._wake(self._getter)
+
+    def _make_room(self) -> bool:
+        if self._overflow == "drop_oldest":
+            self._items.popleft()
+            self.dropped += 1
+            return True
+        if self._overflow == "error":
+            raise Overloaded(f"{self._capacity} frames wait already", where=self._name)
+        return False
+
+    def close(self) -> None:
+        """No more items; the reader takes what is left and ends. Waiting putters give up."""
+        self._closed = True
+        self._wake(self._getter)
+        while self._putters:
+            self._wake(self._putters.popleft())
+
+    def __aiter__(self) -> Channel[Item]:
+        return self
+
+    async def __anext__(self) -> Item:
+        while not self._items:
+            if self._closed:
+                raise StopAsyncIteration
+            self._getter = asyncio.get_running_loop().create_future()
+            try:
+                await self._getter
+            finally:
+                self._getter = None
+        item = self._items.popleft()
+        self.taken += 1
+        self._wake_putter()
+        return item
+
+    def _wake_putter(self) -> None:
+        while self._putters:
+            room = self._putters.popleft()
+            if not room.done():
+                room.set_result(None)
+                return
+
+    @staticmethod
+    def _wake(future: asyncio.Future[None] | None) -> None:
+        if future is not None and not future.done():
+            future.set_result(None)

@@ -1,0 +1,160 @@
+"""One turn of a session: the tasks of the nodes it reaches, and the channels between them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..components.base import Context, closing
+from ..components.errors import ComponentFailed, MotetError
+from ..components.frames import Control, End, Fault, Frame
+from .channel import Channel
+from .graph import SINKS, SOURCES, Graph
+from .runtimes.base import Runtime
+
+MAX_FAILURES = 5
+
+Output = tuple[int, str, Frame]
+"""A frame that comes out: its turn, the node it left, and itself."""
+
+
+class Lane:
+    """Runs one turn. A node starts with its first frame, and ends when all that feed it have.
+
+    `standing` lanes outlive a failing component: it is started anew on the frames that follow, up
+    to `MAX_FAILURES` times in a row. Any other lane ends at its first `Fault`.
+    """
+
+    def __init__(
+        self,
+        turn: int,
+        graph: Graph,
+        runtime: Runtime,
+        context: Context,
+        output: Channel[Output],
+        group: asyncio.TaskGroup,
+        *,
+        standing: bool = False,
+    ) -> None:
+        self.turn = turn
+        self.over = False
+        self.cancelled = False
+        self._graph = graph
+        self._runtime = runtime
+        self._context = context
+        self._output = output
+        self._group = group
+        self._standing = standing
+        self._inboxes: dict[str, Channel[Frame]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._done: set[str] = set()
+
+    async def send(self, frame: Frame, targets: tuple[str, ...]) -> bool:
+        """Hand a frame to the entry nodes, waiting where they are full; False if all are over."""
+        sent = False
+        for name in targets:
+            sent = await self._inbox(name).put(frame) or sent
+        return sent
+
+    def offer(self, frame: Frame, targets: tuple[str, ...]) -> bool:
+        """Hand a frame over without waiting; False if an entry node is full or over."""
+        taken = [self._inbox(name).offer(frame) for name in targets]
+        return all(taken)
+
+    def finish(self) -> None:
+        """No more frames come in from outside."""
+        self._done |= SOURCES
+        self._settle()
+
+    def cancel(self) -> None:
+        """Stop all work of the turn at once; nothing of it comes out any more."""
+        self.cancelled = True
+        for task in self._tasks.values():
+            task.cancel()
+        self._done |= set(self._graph.nodes) - set(self._tasks) | SOURCES
+        for inbox in self._inboxes.values():
+            inbox.close()
+        self._settle()
+
+    def _inbox(self, name: str) -> Channel[Frame]:
+        inbox = self._inboxes.get(name)
+        if inbox is None:
+            edges = [e.settings for e in self._graph.edges if e.target == name]
+            first = edges[0]
+            capacity = min(edge.capacity for edge in edges)
+            inbox = self._inboxes[name] = Channel(capacity, first.overflow, name=name)
+            if name in self._done or self.cancelled:
+                inbox.close()
+            else:
+                self._tasks[name] = self._group.create_task(
+                    self._drive(name, inbox), name=f"{self._context.session_id} {name} {self.turn}"
+                )
+        return inbox
+
+    async def _drive(self, name: str, inbox: Channel[Frame]) -> None:
+        failures = 0
+        try:
+            while not self.cancelled:
+                before = inbox.taken
+                error = await self._run(name, inbox)
+                if error is None:
+                    return
+                failures = failures + 1 if inbox.taken == before else 1
+                fault = Fault(name, error.code, str(error))
+                await self._output.put((self.turn, name, fault))
+                if not self._standing or failures >= MAX_FAILURES or inbox.closed:
+                    self._end_others(name)
+                    return
+        finally:
+            inbox.close()
+            self._done.add(name)
+            self._settle()
+
+    async def _run(self, name: str, inbox: Channel[Frame]) -> MotetError | None:
+        """One run of the node's component; the error that ended it, None if it came to its end."""
+        try:
+            async with closing(self._runtime.call(name, inbox, self._context)) as frames:
+                async for frame in frames:
+                    await self._pass_on(name, frame)
+        except MotetError as error:
+            return error
+        except Exception as error:
+            failed = ComponentFailed(f"{type(error).__name__}: {error}", where=name)
+            failed.__cause__ = error
+            return failed
+        return None
+
+    async def _pass_on(self, name: str, frame: Frame) -> None:
+        kind = type(frame)
+        control = isinstance(frame, Control)
+        out = False
+        for edge in self._graph.outlets[name]:
+            if self.cancelled:
+                return
+            if edge.target in SINKS:
+                out = out or edge.takes(kind) or isinstance(frame, Fault)
+            elif control or edge.takes(kind):
+                await self._inbox(edge.target).put(frame)
+        if out and not control:
+            await self._output.put((self.turn, name, frame))
+
+    def _end_others(self, name: str) -> None:
+        """After a fault nothing of the turn is worth finishing."""
+        for other, task in self._tasks.items():
+            if other != name:
+                task.cancel()
+        for inbox in self._inboxes.values():
+            inbox.close()
+        self._done |= SOURCES | (set(self._graph.nodes) - set(self._tasks))
+
+    def _settle(self) -> None:
+        """Close the inboxes that nothing feeds any more; end the lane when no node is left."""
+        for name in self._graph.order:
+            if name in self._done or not self._graph.producers[name] <= self._done:
+                continue
+            if name in self._tasks:
+                self._inboxes[name].close()
+            else:
+                self._done.add(name)
+        if not self.over and self._done >= SOURCES and set(self._graph.nodes) <= self._done:
+            self.over = True
+            self._output.force((self.turn, "", End(interrupted=self.cancelled)))

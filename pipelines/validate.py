@@ -1,0 +1,270 @@
+"""Checks of a pipeline: every fault at once, with its place, what was got, what is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ..components import registry
+from ..components.base import Component, Setup
+from ..components.errors import Flaw, MissingRequirement, MotetError, SpecError, nearest
+from ..components.frames import Frame
+from . import positions
+from .graph import FRAME_TYPES, INPUT, SINKS, SOURCES, Edge, Graph, Node, topological
+from .spec import EdgeSpec, NodeSpec, PipelineSpec
+
+Place = tuple[str | int, ...]
+
+
+@dataclass
+class Checker:
+    """Gathers faults while a specification is turned into a graph."""
+
+    lines: dict[Place, int] = field(default_factory=dict[Place, int])
+    flaws: list[Flaw] = field(default_factory=list[Flaw])
+
+    def fault(self, place: Place, message: str) -> None:
+        """Note one fault."""
+        self.flaws.append(
+            Flaw(positions.dotted(place), message, positions.line_of(place, self.lines))
+        )
+
+    def schema(self, model: type[BaseModel], error: ValidationError, base: Place = ()) -> None:
+        """Note what pydantic found, unknown keys with the nearest known one."""
+        for one in error.errors(include_url=False):
+            place = (*base, *one["loc"])
+            if one["type"] == "extra_forbidden":
+                known = known_keys(model, one["loc"][:-1])
+                self.fault(place, f"unknown key; {nearest(str(one['loc'][-1]), known)}")
+            elif one["type"] == "missing":
+                self.fault(place, "is missing")
+            else:
+                self.fault(place, f"{one['msg']}, got {one['input']!r:.80}")
+
+    def nodes(self, spec: PipelineSpec) -> dict[str, Node]:
+        """The nodes whose component is known, their options checked."""
+        nodes: dict[str, Node] = {}
+        for name, node in spec.nodes.items():
+            place = ("nodes", name)
+            if name in SOURCES | SINKS:
+                self.fault(place, f"{name!r} is the name of an end of the graph; choose another")
+            kind = self._component(place, node)
+            if kind is not None:
+                nodes[name] = Node(name, node, kind.accepts, kind.emits)
+        return nodes
+
+    def _component(self, place: Place, node: NodeSpec) -> type[Component] | None:
+        try:
+            kind = registry.component_class(node.use)
+        except MissingRequirement as error:
+            self.fault((*place, "use"), error.message)
+            return None
+        except MotetError as error:
+            self.fault((*place, "use"), error.message)
+            return None
+        try:
+            kind.options.model_validate(node.options)
+        except ValidationError as error:
+            self.schema(kind.options, error, (*place, "options"))
+            return kind
+        setup = Setup(place[-1] if isinstance(place[-1], str) else "", node.model, node.options)
+        try:
+            lacks = kind.requirements(setup)
+        except MotetError as error:
+            lacks = [error.message]
+        for lack in lacks:
+            self.fault(place, lack)
+        return kind
+
+    def edges(self, spec: PipelineSpec, nodes: dict[str, Node]) -> list[Edge]:
+        """The edges whose ends exist and whose types fit."""
+        edges: list[Edge] = []
+        for index, entry in enumerate(spec.edges):
+            for text, settings in edge_items(entry):
+                place: Place = ("edges", index)
+                names = [part.strip() for part in text.split("->")]
+                if len(names) < 2 or not all(names):
+                    self.fault(place, f"{text!r} is no edge; write 'a -> b' or 'a -> b -> c'")
+                    continue
+                for source, target in pairwise(names):
+                    edge = self._edge(place, spec, nodes, source, target, settings)
+                    if edge is not None:
+                        edges.append(edge)
+        return edges
+
+    def _edge(
+        self,
+        place: Place,
+        spec: PipelineSpec,
+        nodes: dict[str, Node],
+        source: str,
+        target: str,
+        settings: EdgeSpec,
+    ) -> Edge | None:
+        known = True
+        for name, ends in ((source, SOURCES), (target, SINKS)):
+            if name not in spec.nodes and name not in ends:
+                self.fault(place, f"{name!r} is unknown; {nearest(name, [*spec.nodes, *ends])}")
+                known = False
+        if not known or not (source in nodes or source in SOURCES):
+            return None
+        if not (target in nodes or target in SINKS):
+            return None
+        wanted = self._types(place, settings)
+        emits = nodes[source].emits if source in nodes else (Frame,)
+        accepts = nodes[target].accepts if target in nodes else (Frame,)
+        carries = tuple(dict.fromkeys(meet(emits, accepts)))
+        if wanted:
+            carries = tuple(dict.fromkeys(meet(carries, wanted)))
+        if not carries:
+            self.fault(
+                place,
+                f"nothing fits: {source} emits {names_of(emits)},"
+                f" {target} accepts {names_of(wanted or accepts)}",
+            )
+            return None
+        return Edge(source, target, carries, settings)
+
+    def _types(self, place: Place, settings: EdgeSpec) -> tuple[type[Frame], ...]:
+        found: list[type[Frame]] = []
+        for name in settings.carries or ():
+            if name in FRAME_TYPES:
+                found.append(FRAME_TYPES[name])
+            else:
+                self.fault(place, f"frame {name!r} is unknown; {nearest(name, list(FRAME_TYPES))}")
+        return tuple(found)
+
+    def shape(self, spec: PipelineSpec, edges: list[Edge], pairs: list[tuple[str, str]]) -> None:
+        """Cycles, doubled edges, nodes that nothing reaches or that lead nowhere."""
+        ordered = set(topological(spec.nodes, pairs))
+        if cycle := [name for name in spec.nodes if name not in ordered]:
+            self.fault(("edges",), f"a cycle runs through {', '.join(cycle)}")
+        seen: set[tuple[str, str]] = set()
+        for edge in edges:
+            if (edge.source, edge.target) in seen:
+                self.fault(("edges",), f"'{edge.source} -> {edge.target}' stands twice")
+            seen.add((edge.source, edge.target))
+        reached = spread(SOURCES, pairs)
+        useful = spread(SINKS, [(target, source) for source, target in pairs])
+        for name in spec.nodes:
+            if name not in reached:
+                self.fault(("nodes", name), f"nothing reaches it from {INPUT!r}")
+            elif name not in useful:
+                self.fault(("nodes", name), "it leads nowhere; give it an edge to 'output'")
+
+
+def build(spec: PipelineSpec, *, lines: dict[Place, int] | None = None, file: str = "") -> Graph:
+    """Check a specification and make its graph.
+
+    Raises:
+        SpecError: with every fault found.
+    """
+    checker = Checker(lines or {})
+    nodes = checker.nodes(spec)
+    edges = checker.edges(spec, nodes)
+    pairs = [pair for entry in spec.edges for text, _ in edge_items(entry) for pair in steps(text)]
+    checker.shape(spec, edges, pairs)
+    if not spec.nodes:
+        checker.fault(("nodes",), "a pipeline needs at least one node")
+    if checker.flaws:
+        raise SpecError(checker.flaws, file=file)
+    return Graph(spec, nodes, tuple(edges))
+
+
+def parse(text: str, *, file: str = "") -> Graph:
+    """Read and check the text of a pipeline file.
+
+    Raises:
+        SpecError: with every fault, each with its line.
+    """
+    value, lines = positions.parse(text, file)
+    try:
+        spec = PipelineSpec.model_validate(value)
+    except ValidationError as error:
+        checker = Checker(lines)
+        checker.schema(PipelineSpec, error)
+        raise SpecError(checker.flaws, file=file) from error
+    return build(spec, lines=lines, file=file)
+
+
+def load(file: str | Path) -> Graph:
+    """Read and check a pipeline file; a bare name means one of the ready-made `configs/`.
+
+    Raises:
+        SpecError: it can't be read or has faults.
+    """
+    path = find(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError([Flaw("", f"can't be read: {error}")], file=str(file)) from error
+    return parse(text, file=str(file))
+
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def find(file: str | Path) -> Path:
+    """The path of a pipeline file, or of the ready-made one of that name."""
+    path = Path(file)
+    ready = CONFIGS / f"{path.name}.yaml"
+    return ready if not path.exists() and path.parent == Path() and ready.exists() else path
+
+
+def edge_items(entry: str | dict[str, list[str] | EdgeSpec]) -> Iterator[tuple[str, EdgeSpec]]:
+    """An entry of `edges` as pairs of its text and its settings."""
+    if isinstance(entry, str):
+        yield entry, EdgeSpec()
+        return
+    for text, value in entry.items():
+        yield text, value if isinstance(value, EdgeSpec) else EdgeSpec(carries=tuple(value))
+
+
+def steps(text: str) -> list[tuple[str, str]]:
+    """The pairs of "a -> b -> c"."""
+    names = [part.strip() for part in text.split("->")]
+    return list(pairwise(names))
+
+
+def spread(start: frozenset[str], pairs: list[tuple[str, str]]) -> set[str]:
+    """Everything that can be reached from `start` along the pairs."""
+    reached = set(start)
+    while more := {t for s, t in pairs if s in reached} - reached:
+        reached |= more
+    return reached
+
+
+def meet(emits: tuple[type[Frame], ...], accepts: tuple[type[Frame], ...]) -> Iterator[type[Frame]]:
+    """The frame types that fit both sides, the narrower of each pair."""
+    for out in emits:
+        for into in accepts:
+            if issubclass(out, into):
+                yield out
+            elif issubclass(into, out):
+                yield into
+
+
+def names_of(kinds: tuple[type[Frame], ...]) -> str:
+    """Names of frame types for a message."""
+    return ", ".join(kind.__name__ for kind in kinds) or "nothing"
+
+
+def known_keys(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
+    """The keys that are possible at a place of a model, found by walking its fields."""
+    current: Any = model
+    for part in loc:
+        fields = getattr(current, "model_fields", {})
+        if part in fields:
+            current = fields[part].annotation
+            continue
+        inner = [a for a in getattr(current, "__args__", ()) if hasattr(a, "model_fields")]
+        current = inner[0] if inner else current
+    if not hasattr(current, "model_fields"):
+        inner = [a for a in getattr(current, "__args__", ()) if hasattr(a, "model_fields")]
+        current = inner[0] if inner else model
+    return list(current.model_fields)
