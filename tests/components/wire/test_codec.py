@@ -1,0 +1,271 @@
+"""Frames survive the wire, every one of them, and what can't travel is refused in words."""
+
+import dataclasses
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from motet.components import frames
+from motet.components.errors import BadInput
+from motet.components.frames import Audio, Data, Frame, Image, Message, Prompt, TextDelta
+from motet.components.wire import motet_pb2 as pb
+from motet.components.wire.blobs import BlobStore
+from motet.components.wire.codec import DTYPES, Codec, frame_kinds
+
+ROOT = Path(__file__).parents[3]
+ABSTRACT = {frames.Frame, frames.Control}
+KINDS = [
+    kind
+    for kind in vars(frames).values()
+    if isinstance(kind, type) and issubclass(kind, Frame) and kind not in ABSTRACT
+]
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+ARRAYS = st.sampled_from(sorted(DTYPES)).flatmap(
+    lambda dtype: hnp.arrays(
+        dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5)
+    )
+)
+SCALARS = {
+    int: st.integers(0, 2**31),
+    float: st.floats(allow_nan=False),
+    str: TEXT,
+    bool: st.booleans(),
+    bytes: st.binary(max_size=50),
+}
+
+
+def values(hint: object) -> st.SearchStrategy:
+    """Any value of a type that frames use."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint in SCALARS:
+        return SCALARS[hint]
+    if origin is typing.Literal:
+        return st.sampled_from(args)
+    if origin is tuple and args[-1] is Ellipsis:
+        return st.lists(values(args[0]), max_size=3).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values, args))
+    if type(None) in args:
+        return st.none() | values(next(arg for arg in args if arg is not type(None)))
+    if origin is np.ndarray:
+        return ARRAYS
+    if dataclasses.is_dataclass(hint):
+        return built(hint)
+    if hint is typing.Any:
+        return JSON
+    return st.dictionaries(TEXT, JSON, max_size=3)
+
+
+def built(kind: type) -> st.SearchStrategy:
+    hints = typing.get_type_hints(kind)
+    return st.builds(kind, **{f.name: values(hints[f.name]) for f in dataclasses.fields(kind)})
+
+
+def assert_same(left: object, right: object) -> None:
+    if isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype
+        assert left.shape == right.shape
+        np.testing.assert_array_equal(left, right)
+    elif dataclasses.is_dataclass(left):
+        assert type(left) is type(right)
+        for field in dataclasses.fields(left):
+            assert_same(getattr(left, field.name), getattr(right, field.name))
+    else:
+        assert left == right
+
+
+def over(codec: Codec, frame: Frame, back: Codec | None = None) -> Frame:
+    message = pb.Frame()
+    codec.encode(frame, message)
+    return (back or codec).decode(pb.Frame.FromString(message.SerializeToString()))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_frame_survives_the_wire(kind: type[Frame]) -> None:
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(built(kind))
+    def check(frame: Frame) -> None:
+        assert_same(frame, over(Codec(), frame))
+
+    check()
+
+
+def test_the_proto_has_every_frame_and_every_field() -> None:
+    assert set(frame_kinds()) == {kind.__name__ for kind in KINDS}
+    for kind in KINDS:
+        message = getattr(pb, kind.__name__).DESCRIPTOR
+        assert {f.name for f in dataclasses.fields(kind)} == set(message.fields_by_name)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_an_empty_message_takes_the_defaults_of_the_dataclass(kind: type[Frame]) -> None:
+    name = frame_kinds()[kind.__name__]
+    message = pb.Frame()
+    getattr(message, name).SetInParent()
+    required = {
+        f.name
+        for f in dataclasses.fields(kind)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    if any(getattr(pb, kind.__name__).DESCRIPTOR.fields_by_name[r].has_presence for r in required):
+        with pytest.raises(BadInput, match="missing"):
+            Codec().decode(message)
+        return
+    frame = Codec().decode(message)
+    for field in dataclasses.fields(kind):
+        if field.default is not dataclasses.MISSING:
+            assert getattr(frame, field.name) == field.default, field.name
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (TextDelta("\ud800"), "TextDelta frame can't be encoded"),
+        (Data({"x": {1, 2}}), "not JSON serializable"),
+        (Data(float("nan")), "not JSON compliant"),
+        (frames.Embedding(np.array([object()])), "arrays of object"),
+        (Frame(), "Frame frames can't travel"),
+    ],
+)
+def test_what_cannot_travel_is_refused(frame: Frame, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        Codec().encode(frame, pb.Frame())
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (pb.Frame(), "kind None"),
+        (pb.Frame(finish=pb.Finish()), "'finish' is no frame"),
+        (
+            pb.Frame(prompt=pb.Prompt(messages=[pb.Message(role="boss")])),
+            "role is 'boss'; possible",
+        ),
+        (pb.Frame(data=pb.Data(value=pb.Json(text="{"))), "Data message can't be read"),
+        (pb.Frame(data=pb.Data(value=pb.Json(text="[" * 100_000))), "Data message can't be read"),
+        (
+            pb.Frame(audio=pb.Audio(pcm=pb.Tensor(dtype="|O", data=pb.Blob(inline=b"x")))),
+            r"dtype is '\|O'",
+        ),
+        (
+            pb.Frame(
+                audio=pb.Audio(pcm=pb.Tensor(dtype="<i2", shape=[9], data=pb.Blob(inline=b"xx")))
+            ),
+            "cannot reshape",
+        ),
+        (
+            pb.Frame(
+                audio=pb.Audio(pcm=pb.Tensor(dtype="<i2", data=pb.Blob(shared="../etc/passwd")))
+            ),
+            "shared memory, which this connection doesn't allow",
+        ),
+    ],
+)
+def test_a_message_that_is_no_frame_is_refused(message: pb.Frame, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        Codec().decode(message)
+
+
+def test_arrays_arrive_in_order_whatever_their_memory_layout() -> None:
+    picture = np.arange(60, dtype=">i4").reshape(4, 5, 3)[::-1, :, ::2]
+    frame = over(Codec(), Image(picture))
+    assert isinstance(frame, Image)
+    np.testing.assert_array_equal(frame.pixels, picture)
+    assert not frame.pixels.flags.writeable
+
+
+def test_payloads_above_the_limit_are_refused_by_both_ends() -> None:
+    frame = Audio(np.zeros(1000, np.int16), 16000)
+    with pytest.raises(BadInput, match="2000 bytes; the limit is 1999"):
+        over(Codec(max_bytes=1999), frame)
+    over(Codec(max_bytes=2000), frame)
+
+
+def test_large_payloads_travel_in_shared_memory_and_leave_nothing(tmp_path: Path) -> None:
+    sender, receiver = BlobStore(root=tmp_path), BlobStore(root=tmp_path)
+    picture = np.random.default_rng(1).integers(0, 255, (512, 512, 3), np.uint8)
+    message = pb.Frame()
+    Codec(sender).encode(Image(picture), message)
+    assert message.ByteSize() < 200
+    frame = Codec(receiver).decode(message)
+    assert isinstance(frame, Image)
+    sender.close()
+    np.testing.assert_array_equal(frame.pixels, picture)
+    prompt = Prompt((Message("user", "look", (frames.ImagePart(picture.tobytes()),)),))
+    message = pb.Frame()
+    Codec(receiver).encode(prompt, message)
+    assert len(list(receiver.folder.iterdir())) == 2
+    Codec(receiver).discard(message)
+    assert len(list(receiver.folder.iterdir())) == 1
+    receiver.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_small_payloads_stay_on_the_stream(tmp_path: Path) -> None:
+    store = BlobStore(root=tmp_path)
+    message = pb.Frame()
+    Codec(store).encode(Audio(np.zeros(320, np.int16), 16000), message)
+    assert message.audio.pcm.data.WhichOneof("place") == "inline"
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "motet-shm-a/../b", "x", ""])
+def test_only_names_of_shared_payloads_are_opened(tmp_path: Path, name: str) -> None:
+    store = BlobStore(root=tmp_path)
+    with pytest.raises(BadInput, match="no shared payload"):
+        store.take(name, 10)
+    with pytest.raises(BadInput, match="is gone"):
+        store.take("motet-shm-abc/1", 10)
+    store.close()
+
+
+def test_the_folder_of_a_killed_process_is_swept_and_that_of_a_living_one_is_not(
+    tmp_path: Path,
+) -> None:
+    code = (
+        "import os, sys; from pathlib import Path;"
+        "from motet.components.wire.blobs import BlobStore;"
+        "s = BlobStore(root=Path(sys.argv[1])); s.put(memoryview(bytes(100_000)));"
+        "os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    assert len(list(tmp_path.glob("*/1"))) == 1
+    living = BlobStore(root=tmp_path)
+    assert list(tmp_path.glob("*/1")) == []
+    other = BlobStore(root=tmp_path)
+    assert living.folder.is_dir()
+    living.close()
+    other.close()
+
+
+def test_the_stubs_are_those_of_the_protos(tmp_path: Path) -> None:
+    pytest.importorskip("grpc_tools")
+    protos = sorted(ROOT.glob("components/wire/*.proto"))
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-Imotet/components/wire={ROOT / 'components/wire'}",
+            *(f"--{kind}_out={tmp_path}" for kind in ("python", "pyi", "grpc_python")),
+            *(f"motet/components/wire/{proto.name}" for proto in protos),
+        ],
+        check=True,
+        cwd=tmp_path,
+    )
+    made = {path.name: path.read_text() for path in tmp_path.rglob("*_pb2*")}
+    kept = {path.name: path.read_text() for path in ROOT.glob("components/wire/*_pb2*")}
+    assert made == kept
