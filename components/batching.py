@@ -45,6 +45,7 @@ class Batcher(Generic[Item, Result]):
         self._name = name
         self._key = key
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._running: list[tuple[Item, asyncio.Future[Result]]] = []
         self._wake = asyncio.Event()
         self._pool: Executor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -84,6 +85,7 @@ class Batcher(Generic[Item, Result]):
             batch = self._take()
             if not batch:
                 continue
+            self._running = batch
             started = loop.time()
             items = [item for item, _ in batch]
             try:
@@ -93,6 +95,7 @@ class Batcher(Generic[Item, Result]):
             self.busy_s += loop.time() - started
             self.batches += 1
             self.items += len(batch)
+            self._running = []
             for (_, future), result in zip(batch, results, strict=True):
                 self._settle(future, result)
 
@@ -132,13 +135,15 @@ class Batcher(Generic[Item, Result]):
             future.set_result(result)
 
     async def close(self) -> None:
-        """Stop; callers still waiting get `ComponentFailed`. Waits for a batch that runs."""
+        """Stop: every caller still waiting gets `ComponentFailed`. Waits for a batch that runs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        while self._waiting:
-            self._settle(self._waiting.popleft()[1], RuntimeError("closed"))
+        for _, future in (*self._running, *self._waiting):
+            self._settle(future, ComponentFailed("closed while it waited", where=self._name))
+        self._running = []
+        self._waiting.clear()
         if self._pool is not None:
             await asyncio.to_thread(self._pool.shutdown)
             self._pool = None

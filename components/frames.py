@@ -141,7 +141,7 @@ class Word:
 @dataclass(frozen=True, slots=True)
 class Transcript(Frame):
     """What was said in `utterance`. While `final` is False, `text` only ever grows: a later partial
-    starts with the words of an earlier one, and so does the final text where the engine can keep it.
+    starts with an earlier one's words, and so does the final text where the engine can keep it.
 
     `audio_ms` is the length of what was transcribed; `compute_ms` the time it took;
     `wait_ms` what it took after the utterance had ended. `logprob` is the mean per token.

@@ -66,11 +66,13 @@ ENTRIES: dict[str, Entry] = {
 
 
 def entry(use: str) -> Entry:
-    """Look a component up by the name that a pipeline file uses.
+    """Look a component up by the name that a pipeline file uses, or "package.module:Class".
 
     Raises:
         MotetError: the name is unknown; the message has the nearest one.
     """
+    if ":" in use:
+        return Entry(use, "your own component", extra="")
     found = ENTRIES.get(use)
     if found is None:
         raise MotetError(f"{use!r} is unknown; {nearest(use, list(ENTRIES))}", where="use")
@@ -84,6 +86,8 @@ def component_class(use: str) -> type[Component]:
         MotetError: the name is unknown.
         MissingRequirement: a package is not installed; the message names the extra that brings it.
     """
+    if ":" in use:
+        return own_class(use)
     known = entry(use)
     if known.missing:
         raise MissingRequirement(
@@ -94,6 +98,22 @@ def component_class(use: str) -> type[Component]:
     module, _, name = known.path.partition(":")
     package = __package__ or "motet.components"
     return cast("type[Component]", getattr(importlib.import_module(f".{module}", package), name))
+
+
+def own_class(use: str) -> type[Component]:
+    """Import a component of the user's own, "package.module:Class" on Python's path.
+
+    Raises:
+        MissingRequirement: it can't be imported, or isn't a component.
+    """
+    module, _, name = use.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise MissingRequirement(f"{use!r} can't be imported: {error}", where="use") from error
+    if not (isinstance(found, type) and issubclass(found, Component)):
+        raise MissingRequirement(f"{use!r} is no Component", where="use")
+    return found
 
 
 def build(use: str, setup: Setup) -> Component:

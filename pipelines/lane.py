@@ -85,29 +85,32 @@ class Lane:
             if name in self._done or self.cancelled:
                 inbox.close()
             else:
-                self._tasks[name] = self._group.create_task(
-                    self._drive(name, inbox), name=f"{self._context.session_id} {name} {self.turn}"
-                )
+                self._start(name, inbox)
         return inbox
+
+    def _start(self, name: str, inbox: Channel[Frame]) -> None:
+        label = f"{self._context.session_id} {name} {self.turn}"
+        task = self._tasks[name] = self._group.create_task(self._drive(name, inbox), name=label)
+        # A callback, since a task that is cancelled before its first step runs no `finally`.
+        task.add_done_callback(lambda _: self._finished(name, inbox))
+
+    def _finished(self, name: str, inbox: Channel[Frame]) -> None:
+        inbox.close()
+        self._done.add(name)
+        self._settle()
 
     async def _drive(self, name: str, inbox: Channel[Frame]) -> None:
         failures = 0
-        try:
-            while not self.cancelled:
-                before = inbox.taken
-                error = await self._run(name, inbox)
-                if error is None:
-                    return
-                failures = failures + 1 if inbox.taken == before else 1
-                fault = Fault(name, error.code, str(error))
-                await self._output.put((self.turn, name, fault))
-                if not self._standing or failures >= MAX_FAILURES or inbox.closed:
-                    self._end_others(name)
-                    return
-        finally:
-            inbox.close()
-            self._done.add(name)
-            self._settle()
+        while not self.cancelled:
+            before = inbox.taken
+            error = await self._run(name, inbox)
+            if error is None:
+                return
+            failures = failures + 1 if inbox.taken == before else 1
+            await self._output.put((self.turn, name, Fault(name, error.code, str(error))))
+            if not self._standing or failures >= MAX_FAILURES or inbox.closed:
+                self._end_others(name)
+                return
 
     async def _run(self, name: str, inbox: Channel[Frame]) -> MotetError | None:
         """One run of the node's component; the error that ended it, None if it came to its end."""

@@ -53,7 +53,8 @@ class Session:
         trace: TracebackType | None,
     ) -> None:
         await self.close()
-        await self._group.__aexit__(kind, error, trace)
+        # The group only waits here: its tasks are cancelled, and an error of the caller stays bare.
+        await self._group.__aexit__(None, None, None)
 
     async def send(self, frame: Frame, *, turn: int = 0) -> None:
         """Send a frame into an open turn, waiting while its queues are full.
