@@ -1,0 +1,165 @@
+"""The stream of a chat completion, read event by event into frames."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ..errors import BadInput, ComponentFailed, MotetError, Overloaded
+from ..frames import Completed, Frame, TextDelta, ToolCall, Usage
+from .chat import Json
+
+REASONS = {
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call as its pieces arrive; pieces wait in `held` until the name is known."""
+
+    call_id: str = ""
+    name: str = ""
+    held: str = ""
+    written: bool = False
+
+    def take(self, index: int) -> Iterator[ToolCall]:
+        """The arguments that may go out now."""
+        if self.name and self.held:
+            self.call_id = self.call_id or f"call_{secrets.token_hex(12)}"
+            self.written = True
+            yield ToolCall(self.call_id, self.name, self.held, index)
+            self.held = ""
+
+
+@dataclass(slots=True)
+class ChatStream:
+    """Turns the events of one streamed completion into frames; no I/O, no clock.
+
+    Feed it every event, then call `finish` once. It takes the dialects of OpenAI, vLLM, SGLang,
+    TensorRT-LLM, Dynamo and llama.cpp: usage in any event or in none, calls with or without
+    index and id, whole messages in place of deltas; what a model thinks aloud
+    (`reasoning_content`) is left out.
+    """
+
+    spoken: bool
+    where: str = "llm"
+    usage: Usage = field(default_factory=Usage)
+    reason: str | None = None
+    _calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+
+    def feed(self, event: Json) -> list[Frame]:
+        """The frames of one event.
+
+        Raises:
+            MotetError: the event reports a failure, or isn't of this dialect.
+        """
+        if event.get("error"):
+            raise error_of(event["error"], where=self.where)
+        if isinstance(event.get("usage"), dict):
+            self.usage = _usage(event["usage"])
+        frames: list[Frame] = []
+        for choice in _dicts(event.get("choices")):
+            if choice.get("index", 0):
+                continue
+            delta: Any = choice.get("delta") or choice.get("message") or {}
+            if not isinstance(delta, dict):
+                raise ComponentFailed(f"an event's delta is {delta!r:.80}", where=self.where)
+            frames += self._delta(cast("Json", delta), choice.get("logprobs"))
+            self.reason = choice.get("finish_reason") or self.reason
+        return frames
+
+    def _delta(self, delta: Json, logprobs: Any) -> Iterator[Frame]:
+        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        if text:
+            yield TextDelta(text, self.spoken, _logprobs(logprobs))
+        calls = _dicts(delta.get("tool_calls"))
+        if isinstance(delta.get("function_call"), dict):
+            calls.append({"index": 0, "function": delta["function_call"]})
+        for piece in calls:
+            yield from self._piece(piece)
+
+    def _piece(self, piece: Json) -> Iterator[ToolCall]:
+        index = piece.get("index")
+        if not isinstance(index, int):
+            index = len(self._calls) if piece.get("id") else max(len(self._calls) - 1, 0)
+        call = self._calls.setdefault(index, _Call())
+        function = cast("Json", piece.get("function") or {})
+        call.call_id = call.call_id or str(piece.get("id") or "")
+        call.name = call.name or str(function.get("name") or "")
+        arguments = function.get("arguments") or ""
+        call.held += arguments if isinstance(arguments, str) else json.dumps(arguments)
+        yield from call.take(index)
+
+    def finish(self, first_ms: float, *, complete: bool) -> list[Frame]:
+        """The last frames; `complete` says that the server closed the stream in its own words.
+
+        Raises:
+            ComponentFailed: the stream broke off, or the server gave the request up.
+        """
+        if self.reason in ("abort", "error", "cancelled"):
+            raise ComponentFailed(f"the server ended with {self.reason!r}", where=self.where)
+        if self.reason is None and not complete:
+            raise ComponentFailed("the stream broke off before its end", where=self.where)
+        frames: list[Frame] = []
+        for index, call in self._calls.items():
+            if not call.name:
+                raise ComponentFailed(f"tool call {index} has no name", where=self.where)
+            call.held = call.held or ("" if call.written else "{}")
+            frames += call.take(index)
+            frames.append(ToolCall(call.call_id, call.name, "", index, done=True))
+        reason = REASONS.get(self.reason or "stop", "stop")
+        if self._calls and reason == "stop":
+            reason = "tool_calls"
+        frames.append(Completed(cast("Any", reason), self.usage, first_ms))
+        return frames
+
+
+def error_of(
+    error: Any, *, where: str, status: int = 500, retry_after_s: float | None = None
+) -> MotetError:
+    """The exception for an error that a server reports, in its own words cut to 400 characters."""
+    fields = cast("Json", error) if isinstance(error, dict) else {"message": error}
+    code = fields.get("code")
+    status = code if isinstance(code, int) and 400 <= code < 600 else status
+    message = str(fields.get("message") or fields.get("detail") or fields)[:400]
+    if fields.get("type") == "exceed_context_size_error":
+        asked, room = fields.get("n_prompt_tokens"), fields.get("n_ctx")
+        message = f"the prompt has {asked} tokens, the context holds {room}; drop older turns"
+    if status in (400, 413, 422):
+        return BadInput(message, where=where)
+    if status in (429, 503, 529):
+        return Overloaded(message, where=where, retry_after_s=retry_after_s)
+    return ComponentFailed(f"HTTP {status}: {message}", where=where)
+
+
+def _dicts(value: Any) -> list[Json]:
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("Json", item) for item in items if isinstance(item, dict)]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(str(part.get("text") or "") for part in _dicts(content))
+
+
+def _logprobs(value: Any) -> tuple[tuple[str, float], ...]:
+    entries = _dicts(cast("Json", value).get("content")) if isinstance(value, dict) else []
+    return tuple((str(entry.get("token")), float(entry.get("logprob") or 0.0)) for entry in entries)
+
+
+def _usage(value: Json) -> Usage:
+    details = cast("Json", value.get("prompt_tokens_details") or {})
+    return Usage(
+        input_tokens=int(value.get("prompt_tokens") or 0),
+        output_tokens=int(value.get("completion_tokens") or 0),
+        cached_tokens=int(details.get("cached_tokens") or 0),
+        image_tokens=int(details.get("image_tokens") or 0),
+    )

@@ -1,0 +1,214 @@
+"""GGUF models on llama.cpp, with continuous batching over every session (xllamacpp)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+from pydantic import Field
+
+from ..base import Component, Context, Options, Setup
+from ..errors import ComponentFailed, MissingRequirement, MotetError
+from ..frames import Completed, Control, Frame, Message, Prompt, TextDelta, ToolCall, Voice
+from ..models import locate
+from .chat import request_body
+from .client import ChatClient, Endpoint
+from .llamachild import LlamaChild
+from .toolprompt import ToolReader, without_tools
+
+DEFAULT_MODEL = "smollm2-135m"
+
+
+class LlamaOptions(Options):
+    """Options of `llm/llama`; tokens are the model's own."""
+
+    context_tokens: int = Field(4096, ge=256, description="prompt and answer together, per session")
+    parallel: int | None = Field(
+        None, ge=1, le=64, description="answers at a time; the node's concurrency, at most 8"
+    )
+    max_tokens: int = Field(512, ge=1, description="limit where the prompt sets none")
+    temperature: float = Field(0.7, ge=0, le=2)
+    top_p: float = Field(0.95, gt=0, le=1)
+    batch_tokens: int = Field(
+        64, ge=32, le=4096, description="prompt tokens per step: a cancel waits for one step"
+    )
+    prompt_cache_mib: int = Field(256, ge=0, description="memory for prompts of idle sessions")
+    gpu_layers: int = Field(-1, ge=-1, description="layers on a GPU (-1 all); not on a CPU build")
+    chat_template: str | None = Field(None, description="Jinja, instead of the model's own")
+    first_token_timeout_s: float = Field(60.0, gt=0)
+    between_tokens_timeout_s: float = Field(20.0, gt=0)
+
+
+class LlamaLlm(Component):
+    """One model for all sessions: each prompt takes a slot, and every step computes all slots.
+
+    A slot keeps the prompt it had, so that the next turn of a conversation costs only what is
+    new in it. Closing a run frees its slot within a step. A `Voice` is passed on in its place.
+    """
+
+    accepts = (Prompt, Voice)
+    emits = (TextDelta, ToolCall, Completed, Voice)
+    options = LlamaOptions
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._options = LlamaOptions.model_validate(setup.options)
+        self._parallel = self._options.parallel or max(1, min(setup.concurrency, 8))
+        self._child: LlamaChild | None = None
+        self._client: ChatClient | None = None
+        self._own_tools = False
+        self._starting = asyncio.Lock()
+        self._active = 0
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        if setup.model and setup.model.count("/") == 1 and not Path(setup.model).exists():
+            return []
+        try:
+            gguf_file(setup.model)
+        except MotetError as error:
+            return [str(error)]
+        return []
+
+    async def load(self) -> None:
+        """Start the engine in a process of its own and answer one prompt to warm it up.
+
+        Raises:
+            MissingRequirement: the model isn't there.
+            ComponentFailed: llama.cpp can't load it.
+        """
+        async with self._starting:
+            if self._child is not None and self._child.alive:
+                return
+            await self._stop()
+            path = await asyncio.to_thread(gguf_file, self.setup.model)
+            self._child = LlamaChild(self._settings(path), where=self.setup.node)
+            try:
+                await self._child.start()
+                await self._connect()
+            except BaseException:
+                await self._stop()
+                raise
+
+    def _settings(self, path: Path) -> dict[str, Any]:
+        options, threads = self._options, self.setup.resources.threads
+        return {
+            "model.path": str(path),
+            "n_parallel": self._parallel,
+            "n_ctx": options.context_tokens * self._parallel,
+            "n_batch": max(options.batch_tokens, self._parallel),
+            "n_ubatch": max(options.batch_tokens, self._parallel),
+            "n_gpu_layers": options.gpu_layers,
+            "cpuparams.n_threads": threads,
+            "cpuparams.poll": 0,
+            "cpuparams_batch.n_threads": threads,
+            "cpuparams_batch.poll": 0,
+            "n_threads_http": self._parallel + 2,
+            "cache_ram_mib": options.prompt_cache_mib,
+            "chat_template": options.chat_template or "",
+            "fit_params": False,
+            "ui": False,
+            "verbosity": 1,
+        }
+
+    async def _connect(self) -> None:
+        child = cast("LlamaChild", self._child)
+        headers = {"Authorization": f"Bearer {child.key}"}
+        async with httpx.AsyncClient(base_url=child.address, headers=headers) as http:
+            told = (await http.get("/props")).raise_for_status().json()
+        self._own_tools = bool(told.get("chat_template_caps", {}).get("supports_tools"))
+        endpoint = Endpoint(
+            f"{child.address}/v1",
+            headers,
+            first_s=self._options.first_token_timeout_s,
+            between_s=self._options.between_tokens_timeout_s,
+            retries=0,
+        )
+        self._client = ChatClient(endpoint, where=self.setup.node)
+        hello = Prompt((Message("user", "Hello"),), max_tokens=2)
+        async for _ in self._stream(hello, Context()):
+            pass
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            if isinstance(frame, Prompt):
+                async with aclosing(self._answer(frame, context)) as answer:
+                    async for piece in answer:
+                        yield piece
+            elif isinstance(frame, Control | Voice):
+                yield frame
+
+    async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
+        context.check(where=self.setup.node)
+        if self._child is None or not self._child.alive:
+            await self.load()
+        self._active += 1
+        try:
+            async with aclosing(self._stream(prompt, context)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except ComponentFailed as error:
+            if self._child is not None and not self._child.alive:
+                raise ComponentFailed(
+                    "llama.cpp's process ended; the next prompt starts it again",
+                    where=self.setup.node,
+                ) from error
+            raise
+        finally:
+            self._active -= 1
+
+    async def _stream(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
+        """The frames of one answer, tools included whether the template knows them or not."""
+        options = self._options
+        filled = replace(
+            prompt,
+            max_tokens=prompt.max_tokens or options.max_tokens,
+            temperature=options.temperature if prompt.temperature is None else prompt.temperature,
+            top_p=options.top_p if prompt.top_p is None else prompt.top_p,
+        )
+        reader = None if self._own_tools else ToolReader(prompt, where=self.setup.node)
+        body = request_body(filled, "llama")
+        if reader is not None:
+            body = request_body(without_tools(filled), "llama")
+        client = cast("ChatClient", self._client)
+        async with aclosing(client.stream(body, context, spoken=prompt.spoken)) as pieces:
+            async for piece in pieces:
+                for frame in reader.feed(piece) if reader else (piece,):
+                    yield frame
+
+    async def _stop(self) -> None:
+        client, self._client = self._client, None
+        child, self._child = self._child, None
+        if client is not None:
+            await client.close()
+        if child is not None:
+            await child.stop()
+
+    async def close(self) -> None:
+        async with self._starting:
+            await self._stop()
+
+    def utilisation(self) -> float | None:
+        """Share of the slots that answer now; above 1 while prompts wait for one."""
+        return min(self._active / self._parallel, 1.0)
+
+
+def gguf_file(model: str | None) -> Path:
+    """The GGUF file that a node's `model:` names; a folder must hold exactly one.
+
+    Raises:
+        MissingRequirement: it isn't there, or a folder holds none or several.
+    """
+    path = locate(model or DEFAULT_MODEL)
+    if path.is_file():
+        return path
+    found = sorted(path.rglob("*.gguf"))
+    if len(found) != 1:
+        names = ", ".join(file.name for file in found[:8]) or "none"
+        raise MissingRequirement(f"{path} must hold one .gguf file; it has: {names}", where="model")
+    return found[0]

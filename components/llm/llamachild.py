@@ -1,0 +1,77 @@
+"""Starting and stopping llama.cpp's server in a child process, bound to this machine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from ..errors import ComponentFailed
+
+
+class LlamaChild:
+    """One server process. Only who has `key` may use it; the port is free and on 127.0.0.1."""
+
+    def __init__(self, settings: Mapping[str, Any], *, where: str) -> None:
+        self.key = secrets.token_urlsafe(32)
+        self.address = ""
+        self._settings = dict(settings)
+        self._where = where
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Start the process and wait until the model is loaded. Cancelling ends the process.
+
+        Raises:
+            ComponentFailed: the model can't be loaded; the message has llama.cpp's own words.
+        """
+        # Its words go to a file: a pipe that nobody drains would stop a talkative engine.
+        with tempfile.TemporaryFile() as words:
+            self._process = process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                f"{__package__}.llamaserver",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=words,
+            )
+            assert process.stdin
+            assert process.stdout
+            try:
+                settings = self._settings | {"api_keys": [self.key], "port": 0}
+                process.stdin.write(json.dumps(settings).encode() + b"\n")
+                line = await process.stdout.readline()
+            except BaseException:
+                await self.stop()
+                raise
+            if not line:
+                await self.stop()
+                words.seek(0)
+                said = words.read().decode(errors="replace").strip()[-600:]
+                raise ComponentFailed(f"llama.cpp did not start: {said}", where=self._where)
+        self.address = json.loads(line)["address"]
+
+    async def stop(self, patience_s: float = 5.0) -> None:
+        """End the process and wait for it. Idempotent."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin
+        with suppress(OSError):
+            process.stdin.close()
+        try:
+            async with asyncio.timeout(patience_s):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
