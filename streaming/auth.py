@@ -1,0 +1,185 @@
+"""API keys: made here, kept as hashes, compared in constant time, each with limits of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..components.errors import BadInput, Flaw, MotetError, SpecError
+from .settings import Settings
+
+KEY_PREFIX = "mk-"
+
+
+class Unauthorized(MotetError):
+    """No key, or none that is known."""
+
+    code = "invalid_api_key"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks: the key's name, and its limits (None: the server's). Anonymous is `name` ""."""
+
+    name: str = ""
+    max_sessions: int | None = None
+    requests_per_minute: int | None = None
+    max_jobs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key as it is kept: its SHA-256, never itself. Keys are 32 random bytes, so that a fast
+    hash is as good as a slow one."""
+
+    name: str
+    sha256: str
+    max_sessions: int | None = None
+    requests_per_minute: int | None = None
+    max_jobs: int | None = None
+
+    def principal(self) -> Principal:
+        """Who this key stands for."""
+        return Principal(self.name, self.max_sessions, self.requests_per_minute, self.max_jobs)
+
+
+def digest(key: str) -> str:
+    """SHA-256 of a key as hexadecimal."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class KeyRing:
+    """The keys that a server knows. Empty and not required: everybody is anonymous."""
+
+    def __init__(self, keys: list[StoredKey], *, required: bool) -> None:
+        self._keys = keys
+        self.required = required or bool(keys)
+
+    def check(self, key: str | None) -> Principal:
+        """Who holds `key`. Compares with every known key, whichever fits, in constant time.
+
+        Raises:
+            Unauthorized: a key is needed, and this is none or unknown.
+        """
+        if not self.required:
+            return Principal()
+        if not key:
+            raise Unauthorized("an API key is needed: Authorization: Bearer KEY", where="key")
+        asked = digest(key)
+        found: StoredKey | None = None
+        for stored in self._keys:
+            if hmac.compare_digest(stored.sha256, asked):
+                found = stored
+        if found is None:
+            raise Unauthorized("the API key is unknown", where="key")
+        return found.principal()
+
+
+def load_keys(settings: Settings) -> KeyRing:
+    """The keys of the key file and of `MOTET_API_KEYS`.
+
+    Raises:
+        SpecError: the file is damaged, or the server listens beyond this machine without a key.
+    """
+    keys = [StoredKey(f"environment-{n}", digest(k)) for n, k in enumerate(settings.api_keys, 1)]
+    if settings.keys_file is not None:
+        keys += read_keys(settings.keys_file)
+    if not keys and not settings.is_loopback:
+        raise SpecError(
+            [
+                Flaw(
+                    "host",
+                    f"{settings.host!r} is reachable from other machines, so a key is needed:"
+                    " `motet keys add NAME --keys-file FILE`, or set MOTET_API_KEYS",
+                )
+            ]
+        )
+    return KeyRing(keys, required=not settings.is_loopback)
+
+
+def read_keys(path: Path) -> list[StoredKey]:
+    """Read a key file; none yet is an empty one.
+
+    Raises:
+        SpecError: it isn't a key file.
+    """
+    if not path.exists():
+        return []
+    try:
+        return [StoredKey(**entry) for entry in json.loads(path.read_text())]
+    except (ValueError, TypeError) as error:
+        raise SpecError([Flaw("", f"is no key file: {error}")], file=str(path)) from error
+
+
+def add_key(path: Path, name: str, limits: Mapping[str, int | None] | None = None) -> str:
+    """Make a key, keep its hash in the file (mode 600), and return it, this once.
+
+    Raises:
+        BadInput: the name is taken.
+    """
+    keys = read_keys(path)
+    if any(key.name == name for key in keys):
+        raise BadInput(f"there is a key named {name!r} already", where=str(path), param="name")
+    key = KEY_PREFIX + secrets.token_urlsafe(32)
+    write_keys(path, [*keys, StoredKey(name, digest(key), **(limits or {}))])
+    return key
+
+
+def remove_key(path: Path, name: str) -> None:
+    """Take a key away.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    keys = read_keys(path)
+    kept = [key for key in keys if key.name != name]
+    if len(kept) == len(keys):
+        known = ", ".join(key.name for key in keys) or "none"
+        raise BadInput(f"no key is named {name!r}; known: {known}", where=str(path), param="name")
+    write_keys(path, kept)
+
+
+def write_keys(path: Path, keys: list[StoredKey]) -> None:
+    """Replace the key file as a whole, readable by its owner alone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(path.suffix + ".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump([asdict(key) for key in keys], file, indent=2)
+    fresh.replace(path)
+
+
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """The key of `Authorization: Bearer KEY` or `api-key: KEY`, None without one."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key.strip():
+        return key.strip()
+    return headers.get("api-key") or None
+
+
+def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
+    """Whether a browser's page may use this server: its own pages, and the origins it names.
+
+    Programs send no Origin and are let through; without keys, this is what keeps a foreign web
+    page from talking to a server on its visitor's machine, also under a rebound name.
+    """
+    origin = headers.get("origin")
+    host = headers.get("host", "")
+    if settings.is_loopback and not loopback_name(host):
+        return False
+    if origin is None or origin in settings.allow_origins or "*" in settings.allow_origins:
+        return True
+    return urlsplit(origin).netloc == host
+
+
+def loopback_name(host: str) -> bool:
+    """Whether a Host header names this machine."""
+    name = urlsplit(f"//{host}").hostname or ""
+    return name in {"localhost", "::1", ""} or name.startswith("127.") or name == "testserver"

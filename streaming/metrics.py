@@ -1,0 +1,95 @@
+"""What is measured, named once: Prometheus metrics of sessions, turns, stages and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ..pipelines.pipeline import Pipeline
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 60)
+STAGES = ("vad", "end_of_turn", "asr", "llm_first_token", "tts_first_audio", "voice_to_voice")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The metrics of one server, in a registry of its own."""
+
+    def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
+        self.registry = CollectorRegistry()
+        self.sessions = Gauge(
+            "motet_sessions", "Open sessions", ["pipeline", "door"], registry=self.registry
+        )
+        self.refused = Counter(
+            "motet_refused",
+            "Sessions and requests refused",
+            ["door", "reason"],
+            registry=self.registry,
+        )
+        self.turns = Counter(
+            "motet_turns",
+            "Turns by how they ended",
+            ["pipeline", "outcome"],
+            registry=self.registry,
+        )
+        self.stages = Histogram(
+            "motet_stage_seconds",
+            "Where the time of a turn goes",
+            ["pipeline", "stage"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.faults = Counter(
+            "motet_faults",
+            "Faults of components",
+            ["pipeline", "node", "code"],
+            registry=self.registry,
+        )
+        self.bytes = Counter(
+            "motet_bytes", "Bytes at the doors", ["door", "direction"], registry=self.registry
+        )
+        self.requests = Histogram(
+            "motet_request_seconds",
+            "Requests by route and status",
+            ["route", "status"],
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self.registry.register(NodeCollector(pipelines))
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class NodeCollector(Collector):
+    """Reads each node's load from its runtime when Prometheus asks."""
+
+    def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
+        self._pipelines = pipelines
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time: the labels follow the graphs."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """One gauge per reading, labelled by pipeline and node."""
+        labels = ["pipeline", "node"]
+        gauges = {
+            "active": GaugeMetricFamily("motet_node_active", "Runs being served", labels=labels),
+            "queued": GaugeMetricFamily("motet_node_queued", "Runs waiting", labels=labels),
+            "refused": GaugeMetricFamily("motet_node_refused", "Runs refused", labels=labels),
+            "replicas": GaugeMetricFamily("motet_node_replicas", "Replicas ready", labels=labels),
+        }
+        for name, pipeline in self._pipelines.items():
+            for node in pipeline.runtime.status():
+                where = [name, node.node]
+                gauges["active"].add_metric(where, node.active)
+                gauges["queued"].add_metric(where, node.queued)
+                gauges["refused"].add_metric(where, node.refused)
+                ready = sum(replica.state == "ready" for replica in node.replicas)
+                gauges["replicas"].add_metric(where, ready)
+        return gauges.values()

@@ -1,0 +1,83 @@
+"""What operators ask: liveness, readiness, metrics, and the state of every node."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
+
+from ..pipelines.pipeline import Pipeline
+from .auth import Principal
+from .metrics import CONTENT_TYPE
+from .server import Server, principal_of, server_of
+
+router = APIRouter()
+Ours = Annotated[Server, Depends(server_of)]
+Asker = Annotated[Principal, Depends(principal_of)]
+
+
+@router.get("/healthz")
+async def alive() -> dict[str, str]:
+    """Whether the process answers; never waits for models."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def ready(server: Ours) -> JSONResponse:
+    """Whether every pipeline takes work now; 503 while loading, draining or broken."""
+    states = {name: pipeline.ready for name, pipeline in server.pipelines.items()}
+    return JSONResponse({"ready": server.ready, "pipelines": states}, 200 if server.ready else 503)
+
+
+@router.get("/metrics")
+async def metrics(server: Ours, asker: Asker) -> Response:
+    """Prometheus' text format."""
+    return Response(server.metrics.text(), media_type=CONTENT_TYPE)
+
+
+@router.get("/v1/status")
+async def status(server: Ours, asker: Asker) -> dict[str, Any]:
+    """Replicas, sessions and queues of every node of every pipeline."""
+    return {
+        "object": "status",
+        "ready": server.ready,
+        "pipelines": [pipeline_status(pipeline) for pipeline in server.pipelines.values()],
+    }
+
+
+def pipeline_status(pipeline: Pipeline) -> dict[str, Any]:
+    """One pipeline as `motet status` and the page show it."""
+    return {
+        "name": pipeline.name,
+        "description": pipeline.graph.spec.description,
+        "ready": pipeline.ready,
+        "sessions": len(pipeline.sessions),
+        "max_sessions": pipeline.graph.spec.sessions.max_sessions,
+        "nodes": [asdict(node) for node in pipeline.runtime.status()],
+        "edges": [[edge.source, edge.target] for edge in pipeline.graph.edges],
+        "conversation": pipeline.graph.spec.conversation is not None,
+    }
+
+
+@router.get("/v1/models")
+async def models(server: Ours, asker: Asker) -> dict[str, Any]:
+    """The pipelines as OpenAI lists models."""
+    return {"object": "list", "data": [as_model(name) for name in server.pipelines]}
+
+
+@router.get("/v1/models/{name}")
+async def model(name: str, server: Ours, asker: Asker) -> JSONResponse:
+    """One pipeline as OpenAI describes a model."""
+    if name not in server.pipelines:
+        from .problems import problem
+
+        known = ", ".join(server.pipelines)
+        return problem(404, f"model {name!r} is unknown; known: {known}", "model_not_found")
+    return JSONResponse(as_model(name))
+
+
+def as_model(name: str) -> dict[str, Any]:
+    """OpenAI's model object; the date is that of the pipeline format."""
+    return {"id": name, "object": "model", "created": 1764374400, "owned_by": "motet"}

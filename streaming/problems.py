@@ -1,0 +1,97 @@
+"""Errors as HTTP clients of OpenAI's API read them: a status and {"error": {...}}."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from ..components.errors import BadInput, MotetError, Overloaded
+from ..components.frames import Fault
+
+logger = logging.getLogger(__name__)
+
+STATUS = {
+    "invalid_value": 400,
+    "invalid_spec": 400,
+    "invalid_api_key": 401,
+    "origin_not_allowed": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "overloaded": 503,
+    "rate_limited": 429,
+    "missing_requirement": 501,
+    "deadline_exceeded": 504,
+    "component_failed": 500,
+}
+TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def problem(
+    status: int,
+    message: str,
+    code: str,
+    *,
+    param: str | None = None,
+    retry_after_s: float | None = None,
+) -> JSONResponse:
+    """An error answer in OpenAI's shape."""
+    kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
+    headers = {}
+    if retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return JSONResponse({"error": error}, status, headers)
+
+
+def of_error(error: MotetError) -> JSONResponse:
+    """One of our errors as an answer."""
+    return problem(
+        STATUS.get(error.code, 500),
+        str(error),
+        error.code,
+        param=error.param if isinstance(error, BadInput) else None,
+        retry_after_s=error.retry_after_s if isinstance(error, Overloaded) else None,
+    )
+
+
+def of_fault(fault: Fault) -> JSONResponse:
+    """A component's fault as an answer."""
+    return problem(STATUS.get(fault.code, 500), fault.message, fault.code)
+
+
+def install(app: FastAPI) -> None:
+    """Have the app answer every error in this shape."""
+
+    @app.exception_handler(MotetError)
+    async def ours(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        assert isinstance(error, MotetError)
+        if STATUS.get(error.code, 500) >= 500:
+            logger.warning("%s %s: %s", request.method, request.url.path, error)
+        return of_error(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        assert isinstance(error, RequestValidationError)
+        faults = error.errors()
+        said = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in faults)
+        param = ".".join(map(str, faults[0]["loc"][1:])) if faults else None
+        return problem(400, said, "invalid_value", param=param)
+
+    @app.exception_handler(HTTPException)
+    async def plain(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        assert isinstance(error, HTTPException)
+        code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
+        return problem(error.status_code, f"{request.url.path}: {error.detail}", code)
+
+    @app.exception_handler(Exception)
+    async def unknown(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        return problem(500, "an internal error; the server's log has it", "internal_error")

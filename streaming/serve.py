@@ -1,0 +1,58 @@
+"""Runs the application under uvicorn: starts, serves, and ends within the grace."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import uvicorn
+
+from ..pipelines.graph import Graph
+from .app import create_app
+from .server import Server
+from .settings import Settings
+
+logger = logging.getLogger("motet")
+
+
+def serve(graphs: Sequence[Graph], settings: Settings) -> int:
+    """Serve these pipelines until SIGINT or SIGTERM; the exit status.
+
+    Raises:
+        SpecError: the settings don't allow it.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    server = Server.make(graphs, settings)
+    if settings.allow_loopback_urls:
+        logger.warning("URLs of inputs and webhooks may point at this machine: development only")
+    config = uvicorn.Config(
+        create_app(server),
+        host=settings.host,
+        port=settings.port,
+        ws="websockets-sansio",
+        ws_max_size=settings.max_message_bytes,
+        log_level="warning",
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+        timeout_graceful_shutdown=int(settings.shutdown_grace_s),
+    )
+    listener = Listener(config)
+    listener.run()
+    return 0 if listener.started else 1
+
+
+class Listener(uvicorn.Server):
+    """uvicorn's server, which says where it listens once it does, and drains when told to stop."""
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        """Listen, then say so."""
+        await super().startup(sockets)  # type: ignore[arg-type]
+        if self.started:
+            scheme = "https" if self.config.is_ssl else "http"
+            logger.info("listening at %s://%s:%d", scheme, self.config.host, self._port())
+
+    def _port(self) -> int:
+        for server in self.servers:
+            for listening in server.sockets:
+                return int(listening.getsockname()[1])
+        return self.config.port

@@ -1,0 +1,107 @@
+"""The server's state, which every door shares: settings, pipelines, keys, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fastapi import Request
+
+from ..components.errors import BadInput, MotetError, nearest
+from ..pipelines.graph import Graph
+from ..pipelines.pipeline import Pipeline
+from .auth import KeyRing, Principal, Unauthorized, bearer, load_keys, origin_allowed
+from .metrics import Metrics
+from .settings import Settings
+
+
+class Forbidden(MotetError):
+    """A web page of another origin asked."""
+
+    code = "origin_not_allowed"
+
+
+@dataclass
+class Server:
+    """What a running server is made of. Made once; the doors get it from `app.state.server`."""
+
+    settings: Settings
+    pipelines: dict[str, Pipeline]
+    keys: KeyRing
+    metrics: Metrics
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @classmethod
+    def make(cls, graphs: Sequence[Graph], settings: Settings) -> Server:
+        """A server for these graphs, on the local runtime, not yet loaded.
+
+        Raises:
+            SpecError: the keys are wrong.
+        """
+        pipelines = {graph.name: Pipeline(graph) for graph in graphs}
+        return cls(settings, pipelines, load_keys(settings), Metrics(pipelines))
+
+    @property
+    def ready(self) -> bool:
+        """Whether every pipeline can take work."""
+        return not self.stopping.is_set() and all(p.ready for p in self.pipelines.values())
+
+    def authenticate(self, headers: Mapping[str, str], key: str | None = None) -> Principal:
+        """Who asks, by the headers, or by a key that came another way.
+
+        Raises:
+            Unauthorized: a key is needed and this is none.
+            Forbidden: a page of a foreign origin asks.
+        """
+        if not origin_allowed(headers, self.settings):
+            raise Forbidden(
+                f"origin {headers.get('origin')!r} at host {headers.get('host')!r} is not allowed;"
+                " see --allow-origins",
+                where="origin",
+            )
+        return self.keys.check(key or bearer(headers))
+
+    def find(self, model: str | None, *, accepts: Sequence[str] = ()) -> Pipeline:
+        """The pipeline that a client's `model` names; the first that fits where it names none of
+        ours, since clients send the names that they know ("gpt-realtime", "whisper-1").
+
+        `accepts` are names of frames of which the pipeline must take at least one.
+
+        Raises:
+            BadInput: no pipeline here takes such frames.
+        """
+        fitting = [p for p in self.pipelines.values() if not accepts or takes(p, accepts)]
+        if not fitting:
+            raise BadInput(
+                f"no pipeline of this server takes {' or '.join(accepts)};"
+                f" {nearest(model or '', list(self.pipelines))}",
+                where="model",
+                param="model",
+            )
+        return next((p for p in fitting if p.name == model), fitting[0])
+
+
+def takes(pipeline: Pipeline, frames: Sequence[str]) -> bool:
+    """Whether some node of the pipeline, first on its way in, accepts one of these frames."""
+    from ..pipelines.graph import FRAME_TYPES
+
+    return any(pipeline.graph.entries(FRAME_TYPES[name]) for name in frames)
+
+
+def server_of(request: Request) -> Server:
+    """FastAPI dependency: the server that a request came to."""
+    return request.app.state.server
+
+
+def principal_of(request: Request) -> Principal:
+    """FastAPI dependency: who asks.
+
+    Raises:
+        Unauthorized: a key is needed (401).
+        Forbidden: a foreign page asks (403).
+    """
+    return server_of(request).authenticate(request.headers)
+
+
+__all__ = ["Forbidden", "Principal", "Server", "Unauthorized", "principal_of", "server_of"]

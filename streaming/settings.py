@@ -1,0 +1,84 @@
+"""How the server is set up: addresses, keys and limits, from flags and `MOTET_…` variables."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..components.errors import Flaw, SpecError
+
+PREFIX = "MOTET_"
+MIB = 1024 * 1024
+
+
+class Settings(BaseModel):
+    """Settings of one server. Every one can be given as `MOTET_NAME` too; flags win.
+
+    `allow_origins` are the web origins, besides the server's own, whose pages may use it.
+    `data_dir` holds what must outlive the process (jobs, uploads, keys).
+    `log_content` writes what users say and get into the log; off unless asked for.
+    `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8000
+    grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    keys_file: Path | None = None
+    api_keys: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+    data_dir: Path = Path(".motet")
+    max_sessions: Annotated[int, Field(ge=1)] = 64
+    max_sessions_per_key: Annotated[int, Field(ge=1)] = 64
+    max_message_bytes: Annotated[int, Field(ge=1024)] = 21 * MIB
+    max_upload_bytes: Annotated[int, Field(ge=1024)] = 2048 * MIB
+    shutdown_grace_s: Annotated[float, Field(ge=0)] = 30.0
+    log_content: bool = False
+    allow_loopback_urls: bool = False
+    input_dir: Path | None = None
+    database_url: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def from_environment(
+    flags: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings from flags (None: not given) over environment variables over defaults.
+
+    Raises:
+        SpecError: with every value that can't be used, and every unknown `MOTET_…` variable.
+    """
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    for name, field in Settings.model_fields.items():
+        text = environment.get(PREFIX + name.upper())
+        if text is None:
+            continue
+        many = "tuple" in str(field.annotation)
+        values[name] = tuple(filter(None, text.replace(",", " ").split())) if many else text
+    values |= {name: value for name, value in flags.items() if value is not None}
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        flaws = [
+            Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r}")
+            for one in error.errors(include_url=False)
+        ]
+        raise SpecError(flaws, file="settings") from error

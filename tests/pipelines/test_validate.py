@@ -1,0 +1,162 @@
+"""Checks of pipeline files: every fault at once, with its line and what is possible."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import fakes
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motet.components.errors import Flaw, SpecError
+from motet.components.frames import Audio, TextInput
+from motet.pipelines import Graph, build, load, parse
+from motet.pipelines.spec import PipelineSpec
+
+
+def flaws(text: str) -> list[Flaw]:
+    with pytest.raises(SpecError) as caught:
+        parse(dedent(text), file="p.yaml")
+    return list(caught.value.flaws)
+
+
+def test_all_faults_come_at_once_with_their_lines() -> None:
+    found = flaws("""\
+        name: p
+        nodes:
+          llm: {use: llm/lama}
+          echo: {use: "fakes:Echo"}
+          lost: {use: "fakes:Echo"}
+          hear:
+            use: "fakes:Hear"
+            options:
+              txt: hi
+        edges:
+          - input -> echo -> output
+          - echo -> hear -> output
+          - echo -> ecko
+        """)
+    said = {(flaw.path, flaw.line): flaw.message for flaw in found}
+    assert "did you mean 'llm/llama'?" in said["nodes.llm.use", 3]
+    assert "did you mean 'text'?" in said["nodes.hear.options.txt", 9]
+    assert "nothing fits: echo emits TextInput" in said["edges[1]", 12]
+    assert "did you mean 'echo'?" in said["edges[2]", 13]
+    assert "nothing reaches it" in said["nodes.lost", 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "line", "message"),
+    [
+        ("name: p\nnods: {}\nedges: []\n", "nods", 2, "did you mean 'nodes'?"),
+        ("name: p\nname: q\nnodes: {}\nedges: []\n", "name", 2, "stands twice"),
+        ("name: [\n", "", 2, "not YAML"),
+        ("name: p\nnodes: {}\nedges: []\n", "nodes", 2, "at least one node"),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo', scale: {max_replica: 2}}\n"
+            "edges: [input -> a -> output]\n",
+            "nodes.a.scale.max_replica",
+            3,
+            "did you mean 'max_replicas'?",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo', scale: {min_replicas: 3}}\n"
+            "edges: [input -> a -> output]\n",
+            "nodes.a.scale",
+            3,
+            "above max_replicas",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Nothing'}\nedges: [input -> a -> output]\n",
+            "nodes.a.use",
+            3,
+            "can't be imported",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo'}\nedges:\n  - input -> a\n",
+            "nodes.a",
+            3,
+            "leads nowhere",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo'}\n  b: {use: 'fakes:Echo'}\n"
+            "edges:\n  - input -> a -> b -> a\n  - b -> output\n",
+            "edges",
+            5,
+            "a cycle runs through a, b",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo'}\n"
+            "edges:\n  - input -> a\n  - a -> output: [Audo]\n",
+            "edges[1]",
+            6,
+            "did you mean 'Audio'?",
+        ),
+    ],
+)
+def test_each_fault_names_its_place(text: str, path: str, line: int, message: str) -> None:
+    found = flaws(text)
+    assert any(f.path == path and f.line == line and message in f.message for f in found), found
+
+
+def test_an_edge_carries_what_fits_and_what_it_is_told() -> None:
+    graph = parse(
+        dedent("""\
+        name: p
+        nodes:
+          hear: {use: "fakes:Hear"}
+        edges:
+          - input -> hear
+          - hear -> output: {carries: [Transcript], capacity: 8, overflow: drop_oldest}
+        """)
+    )
+    assert graph.entries(Audio) == ("hear",)
+    assert graph.entries(TextInput) == ()
+    assert graph.edges[1].settings.capacity == 8
+    assert [kind.__name__ for kind in graph.edges[1].carries] == ["Transcript"]
+
+
+def test_ready_made_voice_pipeline_is_sound() -> None:
+    graph = load("voice")
+    assert graph.order == ("vad", "llm", "turn", "tts", "asr")
+    assert graph.spec.conversation is not None
+
+
+def test_a_missing_file_says_so() -> None:
+    with pytest.raises(SpecError, match="can't be read"):
+        load("nowhere/at/all.yaml")
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> PipelineSpec:
+    count = draw(st.integers(1, 6))
+    names = [f"n{index}" for index in range(count)]
+    ends = st.sampled_from([*names, "input", "output", "conversation", "ghost"])
+    pairs = draw(st.lists(st.tuples(ends, ends), max_size=12))
+    uses = st.sampled_from(["fakes:Echo", "fakes:Hear", "fakes:Say"])
+    return PipelineSpec.model_validate(
+        {
+            "name": "p",
+            "nodes": {name: {"use": draw(uses)} for name in names},
+            "edges": [f"{a} -> {b}" for a, b in pairs],
+        }
+    )
+
+
+@given(specs())
+def test_a_graph_that_passes_is_sound(spec: PipelineSpec) -> None:
+    """Random graphs are either refused, or acyclic, reached from the start and useful at the end."""
+    assert fakes.Echo
+    try:
+        graph = build(spec)
+    except SpecError as error:
+        assert error.flaws
+        return
+    assert isinstance(graph, Graph)
+    assert sorted(graph.order) == sorted(spec.nodes)
+    place = {name: index for index, name in enumerate(graph.order)}
+    for edge in graph.edges:
+        assert edge.carries
+        if edge.source in place and edge.target in place:
+            assert place[edge.source] < place[edge.target]
+    assert all(graph.producers[name] for name in graph.nodes)
