@@ -1,0 +1,55 @@
+// Starts the page: asks the server what it runs, shows the views that apply, and switches them.
+
+import { authorization } from "./voice/client.js";
+import { el } from "./dom.js";
+import * as talk from "./views/talk.js";
+
+// A view is a module with `id`, `title`, `applies(pipelines)` and `mount(place) -> unmount()`,
+// where `place` is {main, tools, pipelines}. A new one is added to this list.
+const VIEWS = [talk];
+
+/** The pipelines that the server runs; empty where it won't say (it may want a key first). */
+async function pipelines() {
+  try {
+    const answer = await fetch("/v1/pipelines", { headers: authorization() });
+    return answer.ok ? (await answer.json()).data : [];
+  } catch {
+    return [];
+  }
+}
+
+function navigation(views, current) {
+  const nav = document.getElementById("views");
+  nav.hidden = views.length < 2;
+  nav.replaceChildren(
+    ...views.map((view) =>
+      el(
+        "a",
+        { href: `#${view.id}`, "aria-current": view === current ? "page" : undefined },
+        view.title,
+      ),
+    ),
+  );
+}
+
+async function start() {
+  const main = document.getElementById("main");
+  const tools = document.getElementById("tools");
+  const known = await pipelines();
+  const views = VIEWS.filter((view) => view.applies(known));
+  if (views.length === 0) views.push(VIEWS[0]);
+  let unmount = () => {};
+  const show = () => {
+    const view = views.find((one) => `#${one.id}` === location.hash) ?? views[0];
+    unmount();
+    main.replaceChildren();
+    tools.replaceChildren();
+    navigation(views, view);
+    document.title = `${view.title} · Motet`;
+    unmount = view.mount({ main, tools, pipelines: known });
+  };
+  window.addEventListener("hashchange", () => location.hash !== "#main" && show());
+  show();
+}
+
+start();
