@@ -142,7 +142,7 @@ class Codec:
             case "tensor":
                 self._tensor(item, target)
             case "blob":
-                self._blob(memoryview(item), target)
+                self._blob(item, len(item), target)
             case "json":
                 target.text = json.dumps(item, allow_nan=False, separators=(",", ":"))
             case "pair":
@@ -151,24 +151,29 @@ class Codec:
                 self._encode(item, target)
 
     def _tensor(self, array: np.ndarray[Any, Any], target: pb.Tensor) -> None:
-        little = np.asarray(array)
-        little = np.ascontiguousarray(little, dtype=little.dtype.newbyteorder("<"))
-        if little.dtype.str not in DTYPES:
-            raise BadInput(f"arrays of {little.dtype} can't travel; possible: {sorted(DTYPES)}")
-        target.dtype = little.dtype.str
-        target.shape.extend(np.shape(array))
-        target.data.SetInParent()
-        self._blob(little.reshape(-1).view(np.uint8).data, target.data)
+        if array.dtype.str not in DTYPES or not array.flags.c_contiguous:
+            shape = np.shape(array)
+            little = np.asarray(array)
+            little = np.ascontiguousarray(little, dtype=little.dtype.newbyteorder("<"))
+            array = little.reshape(shape)
+        dtype = array.dtype.str
+        if dtype not in DTYPES:
+            raise BadInput(f"arrays of {array.dtype} can't travel; possible: {sorted(DTYPES)}")
+        target.dtype = dtype
+        target.shape.extend(array.shape)
+        self._blob(array, array.nbytes, target.data)
 
-    def _blob(self, data: memoryview, target: pb.Blob) -> None:
-        if data.nbytes > self._max_bytes:
-            raise BadInput(f"a payload has {data.nbytes} bytes; the limit is {self._max_bytes}")
-        target.length = data.nbytes
-        name = self._store.put(data) if self._store else None
-        if name is None:
-            target.inline = data.tobytes()
-        else:
-            target.shared = name
+    def _blob(self, data: bytes | np.ndarray[Any, Any], size_bytes: int, target: pb.Blob) -> None:
+        if size_bytes > self._max_bytes:
+            raise BadInput(f"a payload has {size_bytes} bytes; the limit is {self._max_bytes}")
+        target.length = size_bytes
+        if self._store is not None and size_bytes >= self._store.threshold_bytes:
+            whole = data if isinstance(data, bytes) else data.reshape(-1).view(np.uint8).data
+            name = self._store.put(memoryview(whole))
+            if name is not None:
+                target.shared = name
+                return
+        target.inline = data if isinstance(data, bytes) else data.tobytes()
 
     def decode(self, message: pb.Frame) -> Frame:
         """Read a frame from a message.

@@ -536,20 +536,22 @@ class Hello(_message.Message):
     def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ..., node: _Optional[str] = ..., window: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., shared_memory: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key")
+    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window")
     NODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     REMAINING_S_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
     node: str
     session: str
     turn: int
     remaining_s: float
     trace: str
     key: str
-    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+    window: int
+    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ..., window: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("frames",)
@@ -562,16 +564,18 @@ class Done(_message.Message):
     def __init__(self) -> None: ...
 
 class Abort(_message.Message):
-    __slots__ = ("code", "message", "where", "retry_after_s")
+    __slots__ = ("code", "message", "where", "retry_after_s", "param")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     WHERE_FIELD_NUMBER: _ClassVar[int]
     RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
+    PARAM_FIELD_NUMBER: _ClassVar[int]
     code: str
     message: str
     where: str
     retry_after_s: float
-    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., where: _Optional[str] = ..., retry_after_s: _Optional[float] = ...) -> None: ...
+    param: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., where: _Optional[str] = ..., retry_after_s: _Optional[float] = ..., param: _Optional[str] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
     __slots__ = ()
