@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..components.errors import MotetError
+from ..components.errors import BadInput, MotetError
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     known = commands.add_parser("components", help="what components and models there are")
     known.set_defaults(command=run_components)
     add_keys(commands.add_parser("keys", help="make, list and remove API keys"))
+    add_bench(commands.add_parser("bench", help="measure this machine"))
     return root
 
 
@@ -130,7 +131,6 @@ def add_keys(command: argparse.ArgumentParser) -> None:
 
 def run_keys(parsed: argparse.Namespace) -> int:
     """Make, list or remove keys; a key is shown once, when it is made."""
-    from ..components.errors import BadInput
     from .auth import add_key, read_keys, remove_key
 
     if parsed.action == "list":
@@ -144,4 +144,34 @@ def run_keys(parsed: argparse.Namespace) -> int:
         return 0
     limits = ("max_sessions", "requests_per_minute", "max_jobs")
     write(add_key(parsed.keys_file, parsed.name, {name: getattr(parsed, name) for name in limits}))
+    return 0
+
+
+def add_bench(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet bench`."""
+    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    voice = kinds.add_parser("voice", help="voice sessions: cost, latency, overload")
+    voice.add_argument("--sessions", type=int, default=10)
+    voice.add_argument("--seconds", type=float, default=15.0)
+    voice.add_argument("--warm-s", type=float, default=6.0, help="seconds before counting starts")
+    voice.add_argument("--engines", choices=["real", "fake"], default="fake", help="ASR, LLM, TTS")
+    voice.add_argument("--socket", action="store_true", help="a server process, by WebSocket")
+    voice.add_argument("--capacity", type=int, help="sessions admitted; the rest is refused")
+    voice.add_argument("--wav", type=Path, help="what callers say; mono, 16 bit")
+    voice.add_argument("--file", default="voice", help="pipeline file")
+    voice.add_argument(
+        "--cycle-s", type=float, default=5.0, help="seconds from question to question"
+    )
+    voice.add_argument("--json", action="store_true", help="one JSON line")
+    voice.set_defaults(command=run_bench_voice)
+
+
+def run_bench_voice(parsed: argparse.Namespace) -> int:
+    """Measure voice sessions."""
+    from .bench.voice import Plan, render, run
+
+    if parsed.socket and parsed.engines == "fake":
+        raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
+    fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
+    write(render(run(Plan(**fields)), as_json=parsed.json))
     return 0

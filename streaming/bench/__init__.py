@@ -1,0 +1,1 @@
+"""Benchmarks: numbers that anyone can measure again with one command."""

@@ -1,0 +1,65 @@
+"""The speech that benchmarks speak: a sentence and then silence, in chunks of 20 ms at 24 kHz."""
+
+from __future__ import annotations
+
+import base64
+import json
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...components.audio import Resampler
+from ...components.frames import Samples
+
+RATE_HZ = 24_000
+CHUNK_MS = 20
+QUESTION = "What is the capital of France?"
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """One cycle: `events` are ready-made append events, one for each 20 ms; speech ends with
+    chunk `speech_chunks` - 1."""
+
+    events: tuple[str, ...]
+    speech_chunks: int
+
+
+def spoken(text: str) -> tuple[Samples, int]:
+    """A text as the built-in voice speaks it, and its rate."""
+    from hibari import Hibari  # pyright: ignore[reportMissingTypeStubs]
+
+    voice = Hibari()
+    samples = np.asarray(voice(text), np.float32)
+    return (samples * 32767).clip(-32768, 32767).astype(np.int16), RATE_HZ
+
+
+def read(path: Path) -> tuple[Samples, int]:
+    """The samples of a mono 16-bit WAV file, and its rate."""
+    with wave.open(str(path)) as file:
+        pcm = np.frombuffer(file.readframes(file.getnframes()), np.int16)
+        return pcm[:: file.getnchannels()], file.getframerate()
+
+
+def make(path: Path | None, cycle_s: float) -> Clip:
+    """A cycle of `cycle_s` seconds: the file's speech (or `QUESTION`), then silence."""
+    pcm, rate_hz = read(path) if path else spoken(QUESTION)
+    resampler = Resampler(rate_hz, RATE_HZ)
+    pcm = np.concatenate((resampler.push(pcm), resampler.flush()))
+    loud = np.abs(pcm.astype(np.int32)) > 400
+    pcm = pcm[: int(np.nonzero(loud)[0][-1]) + 1]
+    pcm = (pcm * (20_000 / max(1, int(np.abs(pcm).max())))).astype(np.int16)
+    size = RATE_HZ * CHUNK_MS // 1000
+    chunks = int(cycle_s * 1000 / CHUNK_MS)
+    whole = np.zeros(chunks * size, np.int16)
+    whole[: min(len(pcm), len(whole))] = pcm[: len(whole)]
+    events = [append(whole[n * size : (n + 1) * size]) for n in range(chunks)]
+    return Clip(tuple(events), -(-len(pcm) // size))
+
+
+def append(pcm: Samples) -> str:
+    """The client event that sends a chunk."""
+    audio = base64.b64encode(pcm.tobytes()).decode()
+    return json.dumps({"type": "input_audio_buffer.append", "audio": audio})
