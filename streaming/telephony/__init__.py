@@ -1,0 +1,1 @@
+"""Telephony: phone calls that carriers stream over a WebSocket, as realtime conversations."""
