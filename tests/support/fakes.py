@@ -6,24 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
-import numpy as np
-
-from motet.components.base import Component, Context, Options
+from motet.components.base import Component, Context
 from motet.components.errors import BadInput
-from motet.components.frames import (
-    Audio,
-    Completed,
-    Fault,
-    Frame,
-    Prompt,
-    SpeechStarted,
-    SpeechStopped,
-    Spoken,
-    TextDelta,
-    TextInput,
-    Transcript,
-    Voice,
-)
+from motet.components.frames import Frame, TextInput
+from motet.streaming.bench.engines import Answer, Hear, Say
+
+__all__ = ["Answer", "Echo", "Flood", "Hear", "Say"]
 
 
 class Echo(Component):
