@@ -1,0 +1,196 @@
+"""The rules of `clean`: what each piece of markup is, and what is said in its place.
+
+Patterns are matched where a piece may begin, with as much text as has come; the `regex` package
+says when a match hangs on text to come (a partial match). So each pattern must look one character
+beyond what it takes wherever more would change it. END, a lone surrogate that no real text holds,
+stands behind the last text, so that looking ahead works there too. Quantifiers are bounded: what
+doesn't close in time is plain text.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import regex
+
+from .mathtext import read_math
+
+Mark = Literal["", "break", "mute"]
+Say = Callable[[Any], str]
+END = "\ud800"
+EOL = rf"(?:\n|(?={END}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A kind of markup: its pattern, the words for a match, and its mark.
+
+    "break" ends a clause behind it; "mute" is a block of its own that isn't spoken. `opens` is
+    a group of the pattern that names what must close before text is spoken again.
+    """
+
+    pattern: Any
+    say: Say
+    mark: Mark = ""
+    opens: str | None = None
+
+
+def rule(pattern: str, say: Say | str = "", mark: Mark = "", opens: str | None = None) -> Rule:
+    """A rule; `say` may be the words themselves."""
+
+    def words(match: Any) -> str:
+        return say if isinstance(say, str) else say(match)
+
+    return Rule(regex.compile(pattern, regex.DOTALL), words, mark, opens)
+
+
+def host(url: str) -> str:
+    """What is said for an address: its host, without www, the dots spoken."""
+    name = regex.sub(r"^(?:\w+://)?(?:[^/@\s]*@)?(?:www\.)?", "", url, flags=regex.IGNORECASE)
+    name = regex.split(r"[/:?#\s]", name, maxsplit=1)[0].strip(".,;!?)*_")
+    return name.replace(".", " dot ").replace("-", " ") or "link"
+
+
+def code(text: str) -> str:
+    """Words for inline code: names apart at underscores, dots spoken, brackets dropped."""
+    text = regex.sub(r"(?<=\w)\.(?=\w)", " dot ", text)
+    text = regex.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", text)
+    text = text.replace("==", " equals ").replace("=", " equals ").replace("/", " slash ")
+    return regex.sub(r"[^\w\s.,:;!?'+%-]|_|(?<!\w)-+|-+(?!\w)", " ", text)
+
+
+def stars(match: Any) -> str:
+    """`2 * 3` is a product; any other run of stars is emphasis."""
+    before, after = _around(match)
+    spaced = before.isspace() and after.isspace()
+    return " times " if match[0] == "*" and (spaced or (before + after).isdigit()) else ""
+
+
+def underscores(match: Any) -> str:
+    """snake_case falls into words; at a word's edge it is emphasis."""
+    before, after = _around(match)
+    return " " if before.isalnum() and after.isalnum() else ""
+
+
+def _around(match: Any) -> tuple[str, str]:
+    text, start, end = match.string, match.start(), match.end()
+    return (text[start - 1] if start else " ", text[end] if text[end : end + 1] != END else " ")
+
+
+TEXT = r"(?:[^\[\]\n]|\[[^\[\]\n]{0,100}\]){0,300}"
+TARGET = r"(?:[^()\n]|\([^()\n]{0,300}\)){0,2000}"
+URL = rf"(?:https?://|ftp://|www\.)(?:[^\s<>\"`\](){END}]|\([^\s<>()]{{0,200}}\)){{1,2000}}"
+URL_END = rf"(?=[.,;:!?)'*_~]*[\s<>\"`\](){END}])"
+BLOCKS = "br|p|div|li|ul|ol|tr|td|th|table|hr|h[1-6]|blockquote|section"
+UNSPOKEN = "think|thinking|reasoning|script|style|svg|pre"
+
+
+def link(match: Any) -> str:
+    """The text of a link; where that is an address itself, its host."""
+    shown = match["text"].strip()
+    return host(shown) if regex.match(URL, shown) else speak_inline(shown or "link")
+
+
+def speak_inline(text: str) -> str:
+    """Words for text inside a link or an image."""
+    from .clean import Cleaner
+
+    cleaner = Cleaner(inline=True)
+    return "".join(piece.spoken for piece in [*cleaner.feed(text), *cleaner.flush()])
+
+
+NO_BOX = r"(?=[^\[ \t]|\[[^ xX]|\[[ xX][^\]])"
+
+LINE_RULES = (
+    rule(rf"[ \t]*(?P<fence>`{{3,}}|~{{3,}})[^`\n{END}]{{0,200}}{EOL}", "", "mute", "fence"),
+    rule(rf"[ \t]*\|[^\n{END}]{{0,4000}}{EOL}", "", "mute"),
+    rule(rf"[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*){{1,50}}{EOL}", "", "mute"),
+    rule(
+        rf"[ \t]*(?:(?:\*[ \t]*){{3,}}|(?:-[ \t]*){{3,}}|(?:_[ \t]*){{3,}}|={{2,}}[ \t]*){EOL}",
+        " ",
+        "break",
+    ),
+    rule(rf"[ \t]*\[\^?[^\]\n]{{1,200}}\]:[^\n{END}]{{0,2000}}{EOL}", "", "mute"),
+    rule(r"[ \t]*#{1,6}[ \t]+"),
+    rule(r"[ \t]*>[ \t]?"),
+    rule(
+        r"[ \t]*[-*+•‣◦▪\u2013][ \t]+(?:\[[ xX]\][ \t]+|(?=[^\[ \t])|(?=\[[^ xX])|(?=\[[ xX][^\]]))"
+    ),
+    rule(r"[ \t]*(?P<n>\d{1,3})[.)][ \t]+(?=\S)", lambda match: f"{match['n']}, "),
+    rule(r"[ \t]+(?=[^ \t])", " "),
+)
+
+EMOJI = (
+    r"(?:(?![\u00a9\u00ae\u2122\u203c\u2049])\p{Extended_Pictographic}"
+    r"|[\U0001f1e6-\U0001f1ff\U0001f3fb-\U0001f3ff\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]"
+    r"|[\u25a0-\u25ff\u2713-\u2718])"
+)
+
+INLINE_RULES: dict[str, tuple[Rule, ...]] = {
+    "`": (
+        rule(r"(`{1,2})(?!`)(?P<code>[^`\n]{1,200})\1(?=[^`])", lambda match: code(match["code"])),
+        rule(r"`+(?=[^`])"),
+    ),
+    "*": (rule(r"\*+(?=[^*])", stars),),
+    "_": (rule(r"_+(?=[^_])", underscores),),
+    "~": (rule(r"~(?=\d)", "about "), rule(r"~+(?=[^~])")),
+    "[": (
+        rule(rf"\[(?P<text>{TEXT})\](?:\({TARGET}\)|\[[^\]\n]{{0,100}}\])", link),
+        rule(r"\[\^[^\]\n]{1,50}\]"),
+        rule(r"\[\d{1,3}(?:[,\u2013-] ?\d{1,3}){0,9}\]"),
+        rule(r"\["),
+    ),
+    "]": (rule(r"\]"),),
+    "!": (rule(rf"!\[(?P<text>{TEXT})\]\({TARGET}\)", lambda m: speak_inline(m["text"])),),
+    "<": (
+        rule(r"<!--.{0,2000}?-->"),
+        rule(rf"(?i)<(?P<tag>{UNSPOKEN})(?:\s[^<>]{{0,300}})?>", "", "mute", "tag"),
+        rule(rf"(?i)</?(?:{BLOCKS})(?:\s[^<>]{{0,300}})?/?>", " ", "break"),
+        rule(rf"<(?P<url>{URL}?)>", lambda match: host(match["url"])),
+        rule(r"<(?:mailto:)?(?P<mail>[\w.+-]{1,64}@[\w.-]{1,200})>", lambda match: match["mail"]),
+        rule(r"</?[A-Za-z][\w:-]{0,40}(?:\s[^<>]{0,300})?/?>"),
+    ),
+    "&": (
+        rule(
+            r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,31});",
+            lambda match: html.unescape(match[0]),
+        ),
+    ),
+    "$": (
+        rule(r"\$\$(?P<math>[^$]{1,1000})\$\$", lambda match: read_math(match["math"])),
+        rule(
+            r"\$(?=[^\s\d$])(?P<math>[^$\n]{1,200})(?<=\S)\$(?=[^\w])",
+            lambda match: read_math(match["math"]),
+        ),
+        rule(r"\$(?=[^\d])"),
+    ),
+    "\\": (
+        rule(r"\\\[(?P<math>.{1,1000}?)\\\]", lambda match: read_math(match["math"])),
+        rule(r"\\\((?P<math>.{1,300}?)\\\)", lambda match: read_math(match["math"])),
+        rule(r"\\[.,!?;:'\"%&@+=()-]", lambda match: match[0][1]),
+        rule(r"\\[\[\]`*_{}#~|<>\\/^$]"),
+        rule(r"\\", " "),
+    ),
+    "|": (rule(r"\|+(?=[^|])", ", "),),
+    "#": (
+        rule(r"(?<=\b[CFcf])#(?=\W)", " sharp"),
+        rule(r"#+(?=[^\d#])"),
+    ),
+    ".": (rule(r"(?<=[A-Za-z0-9_][A-Za-z_])\.(?=[a-z])", " dot "),),
+    "-": (rule(r"-+>", " to "), rule(r"--+(?=[^->])", " — ")),
+    "=": (rule(r"=+>", " to "),),
+    "→": (rule("→", " to "),),
+    "{": (rule(r"\{"),),
+    "}": (rule(r"\}"),),
+}
+WORD_RULES = (
+    rule(rf"(?i)(?<![\w@]){URL}?{URL_END}", lambda match: host(match[0])),
+    rule(r"(?<![\w.])[vV](?=\d)", "version "),
+)
+INLINE_RULES |= dict.fromkeys("hHwWfF", WORD_RULES[:1]) | dict.fromkeys("vV", WORD_RULES[1:])
+SYMBOL_RULES = (rule(rf"{EMOJI}+"), rule(r"[\u200b\u2060\ufeff\x00-\x08\x0b-\x1f\x7f]+"))
+NEWLINE = regex.compile(r"\n\s*(?=\S)")
+PLAIN = regex.compile(r"[A-Za-z0-9 ,;:'\"()?%+/@^\u00a0-\u024f]")
