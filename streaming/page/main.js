@@ -11,8 +11,8 @@ const VIEWS = [talk];
 /** The pipelines that the server runs; empty where it won't say (it may want a key first). */
 async function pipelines() {
   try {
-    const answer = await fetch("/v1/pipelines", { headers: authorization() });
-    return answer.ok ? (await answer.json()).data : [];
+    const answer = await fetch("/v1/status", { headers: authorization() });
+    return answer.ok ? (await answer.json()).pipelines : [];
   } catch {
     return [];
   }

@@ -21,15 +21,23 @@ const STATUS = {
   speaking: "Speaking. Cut in whenever you like.",
 };
 
-/** A realtime pipeline is there to talk to. */
+/** A pipeline with a conversation is there to talk to. */
 export function applies(pipelines) {
-  return pipelines.some((pipeline) => pipeline.realtime);
+  return pipelines.some((pipeline) => pipeline.conversation);
 }
 
+const ROLES = { asr: "hears with", llm: "thinks with", tts: "speaks with" };
+
+/** "It hears with ct2, thinks with llama and speaks with hibari.": what runs here. */
 function describe(pipelines) {
-  const pipeline = pipelines.find((one) => one.realtime);
-  const models = (pipeline?.nodes ?? []).map((node) => node.model).filter(Boolean);
-  return models.length > 0 ? `Here now: ${models.join(", ")}.` : "";
+  const nodes = pipelines.find((one) => one.conversation)?.nodes ?? [];
+  const parts = nodes
+    .map(({ use }) => use.split("/"))
+    .filter(([kind]) => kind in ROLES)
+    .map(([kind, engine]) => `${ROLES[kind]} ${engine}`);
+  if (parts.length === 0) return "";
+  const list = new Intl.ListFormat("en", { type: "conjunction" }).format(parts);
+  return `This server ${list}.`;
 }
 
 function opening(pipelines) {

@@ -8,7 +8,27 @@ import { Problem } from "./problems.js";
 import { Turns } from "./turns.js";
 
 const RETRY_S = [1, 2, 4, 8, 15];
+const REMEMBERED_FRAMES = 3000; // a minute
 const MODEL = "voice";
+
+/** When each part of the stream was sent. */
+class SentClock {
+  constructor() {
+    this.ms = 0;
+    this.frames = [];
+  }
+
+  push(samples) {
+    this.ms += (samples * 1000) / RATE_HZ;
+    this.frames.push({ untilMs: this.ms, at: performance.now() });
+    if (this.frames.length > REMEMBERED_FRAMES) this.frames.shift();
+  }
+
+  /** The time at which the sample at `positionMs` went out, null when that is forgotten. */
+  at(positionMs) {
+    return this.frames.find((frame) => frame.untilMs >= positionMs)?.at ?? null;
+  }
+}
 
 export class Talk extends EventTarget {
   /**
@@ -29,7 +49,7 @@ export class Talk extends EventTarget {
   reset() {
     this.opened = false;
     this.attempts = 0;
-    this.sentMs = 0;
+    this.sent = new SentClock();
     this.silenced = new Set(); // responses that a barge-in cut off
     this.response = null;
     this.waiting = [];
@@ -151,7 +171,7 @@ export class Talk extends EventTarget {
   hear(pcm) {
     this.fire("microphone", { pcm });
     if (!this.opened) return;
-    if (this.client.sendAudio(pcm)) this.sentMs += (pcm.length * 1000) / RATE_HZ;
+    if (this.client.sendAudio(pcm)) this.sent.push(pcm.length);
   }
 
   /** Stops the reply that is playing and tells the server how much of it was heard. */
@@ -171,12 +191,19 @@ export class Talk extends EventTarget {
 
   started({ item }) {
     const turn = this.turns.ofItem(item);
-    const since = turn?.endedAt ?? null;
-    if (turn && since !== null && turn.heardMs === null) {
-      turn.heardMs = performance.now() - since + this.player.latencyMs;
-    }
     this.become("speaking");
-    if (turn) this.fire("turn", { turn });
+    if (!turn) return;
+    turn.heardAt ??= performance.now() + this.player.latencyMs;
+    this.measure(turn);
+    this.fire("turn", { turn });
+  }
+
+  /** From the last sample of speech sent to the first of the reply heard, once both are known. */
+  measure(turn) {
+    const { timings, voiceStartMs, heardAt } = turn;
+    if (!timings || voiceStartMs === null || heardAt === null || turn.heardMs !== null) return;
+    const sentAt = this.sent.at(voiceStartMs + timings.speech_ms);
+    if (sentAt !== null) turn.heardMs = heardAt - sentAt;
   }
 
   played({ item, playedMs }) {
@@ -198,7 +225,7 @@ const REACTIONS = {
     talk.roundTripMs = performance.now() - talk.updateSentAt;
     if (talk.opened) return;
     talk.opened = true;
-    talk.sentMs = 0;
+    talk.sent = new SentClock();
     if (talk.attempts > 0) talk.fire("anew");
     talk.attempts = 0;
     talk.fire("problem", { problem: null });
@@ -209,11 +236,7 @@ const REACTIONS = {
     talk.interrupt();
     talk.become("hearing");
   },
-  "input_audio_buffer.speech_stopped": (talk, event) => {
-    const turn = talk.turns.ofItem(event.item_id);
-    if (turn) turn.endedAt = performance.now() - Math.max(0, talk.sentMs - event.audio_end_ms);
-    talk.become("thinking");
-  },
+  "input_audio_buffer.speech_stopped": (talk) => talk.become("thinking"),
   "conversation.item.input_audio_transcription.completed": (talk, event) => {
     if (event.transcript.trim() === "" && talk.state === "thinking") talk.become("listening");
   },
@@ -240,7 +263,15 @@ const REACTIONS = {
       talk.fire("problem", { problem: new Problem("failed", reply?.error) });
     }
   },
-  error: (talk, event) => talk.fire("problem", { problem: new Problem("failed", event.error.message) }),
+  "motet.turn.timings": (talk, event) => {
+    const turn = talk.turns.ofResponse(event.response_id);
+    if (turn) talk.measure(turn);
+  },
+  error: (talk, { error }) => {
+    // Ours to mend, not the reader's: a cancel or a truncate that came too late, say.
+    if (error.type === "invalid_request_error") console.warn(error.code, error.message);
+    else talk.fire("problem", { problem: new Problem("failed", error.message) });
+  },
 };
 
 Talk.prototype.receive = function receive(event) {

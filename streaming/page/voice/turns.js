@@ -1,9 +1,10 @@
 // The conversation as the page shows it: realtime server events in, a list of turns out. No I/O.
 //
-// A turn: {id, user, reply, timings, endedAt, heardMs}. `user` is {item, text, final, failed},
+// A turn: {id, user, reply, timings, voiceStartMs, heardAt, heardMs}. `user` is {item, text, final, failed},
 // `reply` is {response, item, segments, received, played, status, error, calls, cut}; either may
-// be null. `received` and `played` count samples of the reply's audio; `endedAt` is when the user's
-// speech was over, on the page's clock, and `heardMs` how long after that the reply was heard.
+// be null. `received` and `played` count samples of the reply's audio. `voiceStartMs` is where on
+// the stream that we sent the user began to speak, `heardAt` when the reply was first heard on the
+// page's clock, `heardMs` how long that was after the last sample of speech had been sent.
 
 const SAMPLES_PER_MS = 24;
 
@@ -52,7 +53,8 @@ export class Turns {
 
   open() {
     this.count += 1;
-    const turn = { id: this.count, user: null, reply: null, timings: null, endedAt: null, heardMs: null };
+    const turn = { id: this.count, user: null, reply: null, timings: null };
+    Object.assign(turn, { voiceStartMs: null, heardAt: null, heardMs: null });
     this.list.push(turn);
     return turn;
   }
@@ -152,7 +154,11 @@ function responseDone(turns, { response }) {
 }
 
 const CHANGES = {
-  "input_audio_buffer.speech_started": (turns, event) => turns.userTurn(event.item_id),
+  "input_audio_buffer.speech_started": (turns, event) => {
+    const turn = turns.userTurn(event.item_id);
+    turn.voiceStartMs = event.audio_start_ms;
+    return turn;
+  },
   "conversation.item.added": itemAdded,
   "conversation.item.input_audio_transcription.delta": (turns, event) => {
     const turn = turns.userTurn(event.item_id);
