@@ -57,7 +57,7 @@ ENTRIES: dict[str, Entry] = {
     "tts/hibari": Entry(
         "tts.hibari:HibariTts",
         "English, 24 kHz, far faster than real time",
-        packages=("hibari",),
+        packages=("hibari", "regex"),
     ),
     "tts/piper": Entry(
         "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "piper")

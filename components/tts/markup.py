@@ -129,7 +129,12 @@ EMOJI = (
     r"|[\u25a0-\u25ff\u2713-\u2718])"
 )
 
+URL_RULES = (rule(rf"(?i)(?<![\w@]){URL}?{URL_END}", lambda match: host(match[0])),)
+VERSION_RULES = (rule(r"(?<![\w.])[vV](?=\d)", "version "),)
+
 INLINE_RULES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys("hHwWfF", URL_RULES),
+    **dict.fromkeys("vV", VERSION_RULES),
     "`": (
         rule(r"(`{1,2})(?!`)(?P<code>[^`\n]{1,200})\1(?=[^`])", lambda match: code(match["code"])),
         rule(r"`+(?=[^`])"),
@@ -186,11 +191,7 @@ INLINE_RULES: dict[str, tuple[Rule, ...]] = {
     "{": (rule(r"\{"),),
     "}": (rule(r"\}"),),
 }
-WORD_RULES = (
-    rule(rf"(?i)(?<![\w@]){URL}?{URL_END}", lambda match: host(match[0])),
-    rule(r"(?<![\w.])[vV](?=\d)", "version "),
-)
-INLINE_RULES |= dict.fromkeys("hHwWfF", WORD_RULES[:1]) | dict.fromkeys("vV", WORD_RULES[1:])
+
 SYMBOL_RULES = (rule(rf"{EMOJI}+"), rule(r"[\u200b\u2060\ufeff\x00-\x08\x0b-\x1f\x7f]+"))
 NEWLINE = regex.compile(r"\n\s*(?=\S)")
 PLAIN = regex.compile(r"[A-Za-z0-9 ,;:'\"()?%+/@^\u00a0-\u024f]")
