@@ -1,0 +1,144 @@
+"""Is a transcript one? Checks for loops, guesses and sentences that nobody said."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+
+# What Whisper likes to write where nobody speaks: leftovers of the subtitles it learned from.
+_PHRASES = frozenset(
+    line.strip()
+    for line in """
+        you
+        thank you
+        thanks
+        thank you very much
+        thank you so much
+        bye
+        bye bye
+        okay
+        oh
+        so
+        the
+        i
+        thank you for watching
+        thanks for watching
+        thank you so much for watching
+        please subscribe
+        like and subscribe
+        dont forget to subscribe
+        see you next time
+        subtitles by the amara org community
+        untertitel der amara org community
+        sous titres réalisés par la communauté damara org
+        字幕由amara org社区提供
+        ご視聴ありがとうございました
+        시청해주셔서 감사합니다
+        mbc 뉴스
+    """.splitlines()
+    if line.strip()
+)
+_NOTE = re.compile(r"[\s.,!?…]*([\[(♪*].*[\])♪*]|♪+)[\s.,!?…]*", re.DOTALL)
+_MARKS = re.compile(r"[^\w\s]|_")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Beyond these a decode isn't trusted; the first three are those of Whisper's authors.
+
+    `words_per_s` counts words per second of voiced audio, from `few_words` words on.
+    """
+
+    compression_ratio: float = 2.4
+    logprob: float = -1.0
+    no_speech: float = 0.6
+    words_per_s: float = 7.0
+    few_words: int = 6
+
+
+def compression_ratio(text: str) -> float:
+    """Bytes of the text over its bytes compressed: a loop compresses too well."""
+    data = text.encode()
+    return len(data) / len(zlib.compress(data)) if data else 0.0
+
+
+def normalized(text: str) -> str:
+    """Lower case, without punctuation, single spaces."""
+    return " ".join(_MARKS.sub(" ", text.lower().replace("'", "")).split())
+
+
+def is_note(text: str) -> bool:
+    """Whether it is only a remark in brackets, or notes of music."""
+    return bool(_NOTE.fullmatch(text))
+
+
+def is_stock_phrase(text: str) -> bool:
+    """Whether it is a sentence that Whisper is known to invent."""
+    return normalized(text) in _PHRASES
+
+
+def repeats(text: str, *, times: int = 4) -> bool:
+    """Whether one to six words stand at least `times` times in a row."""
+    words = normalized(text).split()
+    for length in range(1, 7):
+        run = 1
+        for n in range(length, len(words) - length + 1, length):
+            same = words[n : n + length] == words[n - length : n]
+            run = run + 1 if same else 1
+            if run >= times:
+                return True
+    return False
+
+
+def flaws(
+    text: str,
+    *,
+    logprob: float,
+    at_limit: bool = False,
+    voiced_s: float | None = None,
+    limits: Limits | None = None,
+) -> tuple[str, ...]:
+    """What speaks against a decode, worth another try: "repetition", "low_confidence", "too_fast",
+    "cut_off". `at_limit` says that it ended because it got too long.
+    """
+    limits = limits or Limits()
+    found: list[str] = []
+    if compression_ratio(text) > limits.compression_ratio or repeats(text):
+        found.append("repetition")
+    if logprob < limits.logprob:
+        found.append("low_confidence")
+    words = len(text.split())
+    possible = limits.words_per_s * max(voiced_s or 0.0, 0.5)
+    if voiced_s is not None and words > max(possible, limits.few_words):
+        found.append("too_fast")
+    if at_limit:
+        found.append("cut_off")
+    return tuple(found)
+
+
+def is_spoken(
+    text: str,
+    *,
+    logprob: float,
+    no_speech: float,
+    voiced_s: float | None = None,
+    limits: Limits | None = None,
+) -> bool:
+    """Whether somebody said this, as far as one can tell from what the model thinks of it.
+
+    `voiced_s` is how much voice a VAD heard, None if none listened. Call it on a decode that was
+    tried again where it had `flaws`.
+    """
+    limits = limits or Limits()
+    if not normalized(text) or is_note(text):
+        return False
+    if no_speech > limits.no_speech and logprob < limits.logprob:
+        return False
+    found = flaws(text, logprob=logprob, voiced_s=voiced_s, limits=limits)
+    if "repetition" in found or "too_fast" in found:
+        return False
+    if is_stock_phrase(text):
+        faint = voiced_s is not None and voiced_s < 0.2
+        return not (faint or no_speech > limits.no_speech or logprob < limits.logprob)
+    return True
