@@ -1,0 +1,140 @@
+"""Speaker embeddings: the GE2E encoder of Resemblyzer over 40 mel bands (Wan et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from ..errors import MissingRequirement
+from ..frames import Samples
+from ..models import package_folder
+
+Floats = NDArray[np.float32]
+
+RATE_HZ = 16_000
+DIM = 256
+WINDOW_S = 1.6
+_FFT = 400
+_HOP = 160
+_BANDS = 40
+_FRAMES = 160
+_BATCH = 64
+
+
+def weights_path() -> Path:
+    """Where the weights of the installed Resemblyzer lie.
+
+    Raises:
+        MissingRequirement: it isn't installed.
+    """
+    folder = package_folder("resemblyzer")
+    path = folder / "pretrained.pt" if folder else None
+    if path is None or not path.exists():
+        raise MissingRequirement(
+            "speaker embeddings need the weights in Resemblyzer:"
+            " pip install --no-deps Resemblyzer==0.1.4",
+            where="diarize/cluster",
+        )
+    return path
+
+
+def mel_bank(bands: int = _BANDS, fft: int = _FFT, rate_hz: int = RATE_HZ) -> Floats:
+    """Triangular mel filters on Slaney's scale, each of unit area: (bands, fft // 2 + 1)."""
+    edges_hz = _mel_to_hz(np.linspace(0, _hz_to_mel(rate_hz / 2), bands + 2))
+    bins_hz = np.linspace(0, rate_hz / 2, fft // 2 + 1)
+    rise = (bins_hz[None] - edges_hz[:-2, None]) / (edges_hz[1:-1] - edges_hz[:-2])[:, None]
+    fall = (edges_hz[2:, None] - bins_hz[None]) / (edges_hz[2:] - edges_hz[1:-1])[:, None]
+    area = 2 / (edges_hz[2:] - edges_hz[:-2])
+    return (np.clip(np.minimum(rise, fall), 0, None) * area[:, None]).astype(np.float32)
+
+
+_LINEAR_HZ = 200 / 3
+_BREAK_HZ = 1000.0
+_LOG_STEP = np.log(6.4) / 27
+
+
+def _hz_to_mel(hz: float) -> float:
+    if hz < _BREAK_HZ:
+        return hz / _LINEAR_HZ
+    return float(_BREAK_HZ / _LINEAR_HZ + np.log(hz / _BREAK_HZ) / _LOG_STEP)
+
+
+def _mel_to_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
+    knee = _BREAK_HZ / _LINEAR_HZ
+    return np.where(mel < knee, mel * _LINEAR_HZ, _BREAK_HZ * np.exp(_LOG_STEP * (mel - knee)))
+
+
+def mel_power(pcm: Samples | Floats, bank: Floats) -> Floats:
+    """Mel power of a signal, frames of 25 ms each 10 ms, centred: (1 + samples // 160, bands)."""
+    signal = pcm.astype(np.float32)
+    if pcm.dtype == np.int16:
+        signal /= 32768
+    padded = np.pad(signal, _FFT // 2)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
+    taper = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
+    power = np.abs(np.fft.rfft(frames * taper, axis=1)) ** 2
+    return (power @ bank.T).astype(np.float32)
+
+
+class _Encoder(nn.Module):
+    """Three LSTM layers and a projection; the names are those of the weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(_BANDS, DIM, 3, batch_first=True)
+        self.linear = nn.Linear(DIM, DIM)
+
+    def forward(self, mels: torch.Tensor) -> torch.Tensor:
+        """Unit vectors (batch, 256) of mels (batch, frames, 40)."""
+        hidden = cast("torch.Tensor", self.lstm(mels)[1][0])
+        raw = torch.relu(self.linear(hidden[-1]))
+        return nn.functional.normalize(raw, dim=1)
+
+
+class VoiceEncoder:
+    """One set of weights for every recording. Methods block; call them off the event loop."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        saved = torch.load(path or weights_path(), map_location="cpu", weights_only=True)
+        state = cast("dict[str, Any]", saved["model_state"])
+        self._net = _Encoder()
+        wanted = self._net.state_dict().keys()
+        self._net.load_state_dict({name: state[name] for name in wanted})
+        self._net.eval()
+        self._bank = mel_bank()
+
+    def embed(self, windows: Sequence[Samples]) -> Floats:
+        """Unit vectors (windows, 256), each of up to 1.6 s; shorter ones are repeated to fill."""
+        if not windows:
+            return np.zeros((0, DIM), np.float32)
+        mels = np.stack([_fill(mel_power(window, self._bank)) for window in windows])
+        out: list[Floats] = []
+        with torch.inference_mode():
+            for start in range(0, len(mels), _BATCH):
+                batch = torch.tensor(mels[start : start + _BATCH])
+                out.append(cast("torch.Tensor", self._net(batch)).numpy())
+        return np.concatenate(out)
+
+    def voice(self, pcm: Samples) -> Floats:
+        """The voice of a sample of one speaker: the mean over windows that overlap by half."""
+        size, hop = int(WINDOW_S * RATE_HZ), int(WINDOW_S * RATE_HZ / 2)
+        starts = range(0, max(1, len(pcm) - size + 1), hop)
+        return unit(self.embed([pcm[start : start + size] for start in starts]).mean(axis=0))
+
+
+def _fill(mel: Floats) -> Floats:
+    if len(mel) >= _FRAMES:
+        return mel[:_FRAMES]
+    return np.pad(mel, ((0, _FRAMES - len(mel)), (0, 0)), mode="wrap")
+
+
+def unit(vectors: Floats) -> Floats:
+    """Vectors scaled to length one along the last axis."""
+    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.maximum(length, 1e-9)).astype(np.float32)
