@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -16,99 +16,27 @@ import numpy as np
 
 from ..audio import Floats
 from ..errors import BadInput, MissingRequirement
-from ..mel import FRAMES_PER_S, RATE_HZ, log_mel
+from ..mel import log_mel
 from . import checks
+from .requests import (
+    CONTEXT_STEP,
+    MAX_CONTEXT,
+    WINDOW_S,
+    Decoded,
+    Request,
+    better,
+    full_length,
+    sampled,
+)
 from .tokens import Tokens
-
-WINDOW_S = 30
-WINDOW_FRAMES = WINDOW_S * FRAMES_PER_S
-_STEP_FRAMES = 500
-_SHORTEST_FRAMES = 1000
-_CONTEXT_STEP = 16
-_MAX_CONTEXT = 224
 
 Device = Literal["cpu", "cuda", "auto"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """One stretch to transcribe: `samples` of shape (samples,) in -1..1, at 16 kHz, up to 30 s.
-
-    `context` is text that came before, as tokens; it biases spelling and style (at most 224, and
-    only a multiple of 16 from its end is used, so that requests share batches). `language` None
-    detects it. `voiced_s`, where a VAD measured it, sharpens the checks. `max_tokens` None ties
-    the length of the text to that of the audio. `silence_s` is the silence that is appended at
-    least: too little makes the decoder loop; None fills up to 30 s, as in training, for ten
-    times the encoder's work on short stretches. `temperature` above 0 samples. `tries`: as it is,
-    at 30 s without context, and sampled, each only if the one before has `flaws`.
-    """
-
-    samples: Floats
-    context: tuple[int, ...] = ()
-    language: str | None = None
-    task: Literal["transcribe", "translate"] = "transcribe"
-    timestamps: bool = False
-    beam_size: int = 1
-    temperature: float = 0.0
-    max_tokens: int | None = None
-    silence_s: float | None = 3.0
-    voiced_s: float | None = None
-    tries: int = 3
-
-    @property
-    def duration_s(self) -> float:
-        """Length of the audio in seconds."""
-        return len(self.samples) / RATE_HZ
-
-    @property
-    def frames(self) -> int:
-        """Mel frames that the encoder will see: from 1000 to 3000, in steps of 500."""
-        if self.silence_s is None:
-            return WINDOW_FRAMES
-        wanted = int((self.duration_s + self.silence_s) * FRAMES_PER_S)
-        steps = -(-max(wanted, _SHORTEST_FRAMES) // _STEP_FRAMES)
-        return min(steps * _STEP_FRAMES, WINDOW_FRAMES)
-
-    @property
-    def token_limit(self) -> int:
-        """Most tokens that the text may have: nobody says more than ten in a second."""
-        longest = 448 - len(self.context) - 8
-        spoken = int(self.duration_s * 10) + 12 if self.max_tokens is None else self.max_tokens
-        return max(1, min(spoken, longest))
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """What was heard. `tokens` hold the timestamps where they were asked for, `text` doesn't.
-
-    `logprob` is the mean per token; `flaws` the checks that it fails after every retry;
-    `compute_ms` the wall time of the batches that it was part of, `tries` their number.
-    """
-
-    text: str
-    tokens: tuple[int, ...]
-    language: str
-    logprob: float
-    no_speech: float
-    temperature: float
-    compute_ms: float
-    tries: int = 1
-    flaws: tuple[str, ...] = ()
-
-    @property
-    def is_silence(self) -> bool:
-        """Whether the model itself takes it for silence; then another try makes no speech of it."""
-        return self.no_speech > 0.6 and self.logprob < -1.0
-
-    def is_spoken(self, *, voiced_s: float | None = None) -> bool:
-        """Whether somebody said this; False for what Whisper invents over silence and noise."""
-        return checks.is_spoken(
-            self.text, logprob=self.logprob, no_speech=self.no_speech, voiced_s=voiced_s
-        )
-
-
 class Whisper:
-    """One model in memory. Methods block and belong in a thread (`batching.Batcher`'s).
+    """One model in memory; its `Request`s and `Decoded`s are in `asr.requests`.
+
+    Methods block and belong in a thread (`batching.Batcher`'s).
 
     Raises:
         MissingRequirement: the folder isn't a Whisper model in CTranslate2's format.
@@ -128,15 +56,12 @@ class Whisper:
                 raise MissingRequirement(
                     f"{folder} has no {name}; a CTranslate2 Whisper model is expected", where="asr"
                 )
-        self.model = cast(
-            Any,
-            ctranslate2.models.Whisper(  # pyright: ignore[reportUnknownMemberType]
-                str(folder),
-                device=device,
-                compute_type=compute_type,
-                intra_threads=threads,
-                inter_threads=workers,
-            ),
+        self.model: Any = cast(Any, ctranslate2).models.Whisper(
+            str(folder),
+            device=device,
+            compute_type=compute_type,
+            intra_threads=threads,
+            inter_threads=workers,
         )
         self.tokens = Tokens(folder / "tokenizer.json", multilingual=self.model.is_multilingual)
         self.mels = int(self.model.n_mels)
@@ -149,13 +74,13 @@ class Whisper:
             BadInput: a stretch is empty or over 30 s, or its language unknown.
         """
         found = self.decode_once(requests)
-        for step, retry in enumerate((_full_length, _sampled), 2):
+        for step, retry in enumerate((full_length, sampled), 2):
             failed = [n for n, one in enumerate(found) if one.flaws and not one.is_silence]
             again = {n: retry(requests[n]) for n in failed if requests[n].tries >= step}
             again = {n: request for n, request in again.items() if request is not None}
             redone = self.decode_once(list(again.values()))
             for n, new in zip(again, redone, strict=True):
-                found[n] = _better(found[n], new)
+                found[n] = better(found[n], new)
         return found
 
     def decode_once(self, requests: Sequence[Request]) -> list[Decoded]:
@@ -217,7 +142,7 @@ class Whisper:
 
     def _context(self, request: Request) -> list[int]:
         """The previous text with its start token, its length a multiple of 16 (or none at all)."""
-        length = min(len(request.context), _MAX_CONTEXT - 1) // _CONTEXT_STEP * _CONTEXT_STEP
+        length = min(len(request.context), MAX_CONTEXT - 1) // CONTEXT_STEP * CONTEXT_STEP
         return [self.tokens.previous, *request.context[-length:]] if length else []
 
     def _generate(
@@ -270,25 +195,6 @@ class Whisper:
 
 
 def _view(array: Floats) -> Any:
-    """The array as CTranslate2 takes it; it must outlive the view."""
-    view: Any = ctranslate2.StorageView  # pyright: ignore[reportUnknownMemberType]
-    return view.from_array(np.ascontiguousarray(array))
-
-
-def _full_length(request: Request) -> Request | None:
-    """The request with silence up to 30 s and without context; None if it was like that."""
-    if request.frames == WINDOW_FRAMES and not request.context:
-        return None
-    return replace(request, silence_s=None, context=())
-
-
-def _sampled(request: Request) -> Request | None:
-    if request.temperature:
-        return None
-    return replace(request, silence_s=None, context=(), temperature=0.4)
-
-
-def _better(old: Decoded, new: Decoded) -> Decoded:
-    """The one with fewer flaws, then the likelier; it carries the cost of both."""
-    best = min((new, old), key=lambda one: (len(one.flaws), -one.logprob))
-    return replace(best, compute_ms=old.compute_ms + new.compute_ms, tries=old.tries + 1)
+    """The array as CTranslate2 takes it: a view that keeps it alive."""
+    storage = cast(Any, ctranslate2).StorageView
+    return storage.from_array(np.ascontiguousarray(array))
