@@ -51,13 +51,17 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a run is for. `deadline_s` is on `time.monotonic`'s clock, None without one."""
+    """What a run is for. `deadline_s` is on `time.monotonic`'s clock, None without one.
+
+    Runs of a higher `priority` wait less, where the node's queue goes by priority.
+    """
 
     session_id: str = ""
     turn: int = 0
     deadline_s: float | None = None
     trace: str = ""
     key: str = ""
+    priority: int = 0
 
     def remaining_s(self) -> float | None:
         """Seconds until the deadline, None without one."""

@@ -536,7 +536,7 @@ class Hello(_message.Message):
     def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ..., node: _Optional[str] = ..., window: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., shared_memory: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window")
+    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window", "priority")
     NODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
@@ -544,6 +544,7 @@ class Open(_message.Message):
     TRACE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
     node: str
     session: str
     turn: int
@@ -551,7 +552,8 @@ class Open(_message.Message):
     trace: str
     key: str
     window: int
-    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ..., window: _Optional[int] = ...) -> None: ...
+    priority: int
+    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ..., window: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("frames",)

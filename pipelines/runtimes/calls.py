@@ -120,6 +120,7 @@ class Calls:
             trace=context.trace,
             key=context.key,
             window=window,
+            priority=context.priority,
         )
         # On the control lane, as a cancellation is, which must never come before it.
         packet = pb.Packet(call=port.call, open=opened)
@@ -155,6 +156,7 @@ class Calls:
             deadline_s=None if remaining_s is None else time.monotonic() + remaining_s,
             trace=opened.trace,
             key=opened.key,
+            priority=opened.priority,
         )
         port.expire_in(remaining_s)
         try:

@@ -1,0 +1,96 @@
+"""Which replica serves a run: the one with the most room, or one that knows it already."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from ..components.frames import Frame, Prompt
+from .scaling import Replica
+
+Pick = Callable[[Sequence[Replica]], Replica]
+
+
+def least_sessions(replicas: Sequence[Replica]) -> Replica:
+    """The replica with the fewest sessions; for a head that knows every one of them."""
+    return min(replicas, key=lambda one: (one.sessions, one.id))
+
+
+def power_of_two(random: Callable[[], float]) -> Pick:
+    """The less loaded of two chosen at random (Mitzenmacher 2001).
+
+    For several heads that each know the loads late: they don't all run to the same replica.
+    """
+
+    def pick(replicas: Sequence[Replica]) -> Replica:
+        first = int(random() * len(replicas))
+        second = (first + 1 + int(random() * (len(replicas) - 1))) % len(replicas)
+        return least_sessions((replicas[first], replicas[second]))
+
+    return pick
+
+
+class Router:
+    """Chooses replicas and remembers who served what, for at most `remember` sessions and prefixes.
+
+    A session goes back to its replica while that has room; a prompt goes where its beginning was
+    served before, unless that replica has more than a quarter of its places busier than the least.
+    """
+
+    def __init__(
+        self, concurrency: int, *, pick: Pick = least_sessions, remember: int = 10_000
+    ) -> None:
+        self._concurrency = concurrency
+        self._pick = pick
+        self._remember = remember
+        self._homes: OrderedDict[str, str] = OrderedDict()
+
+    def choose(
+        self, replicas: Sequence[Replica], *, session: str = "", prefix: str = ""
+    ) -> Replica | None:
+        """A ready replica with a free place; None when all are full."""
+        free = [
+            one for one in replicas if one.state == "ready" and one.sessions < self._concurrency
+        ]
+        if not free:
+            return None
+        chosen = (self._home(free, f"session {session}") if session else None) or self._near(
+            free, prefix
+        )
+        chosen = chosen or self._pick(free)
+        for name, value in (("session", session), ("prefix", prefix)):
+            if value:
+                self._settle(f"{name} {value}", chosen.id)
+        return chosen
+
+    def _near(self, free: Sequence[Replica], prefix: str) -> Replica | None:
+        home = self._home(free, f"prefix {prefix}") if prefix else None
+        if home is None:
+            return None
+        least = min(one.sessions for one in free)
+        return home if home.sessions - least <= self._concurrency // 4 else None
+
+    def _home(self, free: Sequence[Replica], name: str) -> Replica | None:
+        home = self._homes.get(name)
+        return next((one for one in free if one.id == home), None)
+
+    def _settle(self, name: str, replica: str) -> None:
+        self._homes[name] = replica
+        self._homes.move_to_end(name)
+        while len(self._homes) > self._remember:
+            self._homes.popitem(last=False)
+
+
+def prefix_of(frame: Frame) -> str:
+    """What a prompt shares with others of its kind, hashed: its system messages and tools."""
+    if not isinstance(frame, Prompt):
+        return ""
+    digest = hashlib.blake2b(digest_size=8)
+    for message in frame.messages:
+        if message.role != "system":
+            break
+        digest.update(message.text.encode("utf-8", "surrogatepass"))
+    for tool in frame.tools:
+        digest.update(tool.name.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
