@@ -91,6 +91,15 @@ class ComponentFailed(MotetError):
     code = "component_failed"
 
 
+def error_of(code: str, message: str, *, where: str = "") -> MotetError:
+    """The exception that a stable code stands for; one of an unknown code keeps it."""
+    kinds = (BadInput, MissingRequirement, Overloaded, DeadlineExceeded, ComponentFailed)
+    kind = next((kind for kind in kinds if kind.code == code), MotetError)
+    error = kind(message, where=where)
+    error.code = code
+    return error
+
+
 def nearest(name: str, known: Sequence[str]) -> str:
     """A hint for a misspelt name: "did you mean 'x'?", else the list of what is known."""
     from difflib import get_close_matches

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import AsyncGenerator
 from types import TracebackType
 
 from ..components.base import Context
-from ..components.errors import Overloaded
+from ..components.errors import Overloaded, error_of
+from ..components.frames import End, Fault, Frame
 from .graph import Graph
 from .runtimes.base import Runtime
 from .runtimes.local import LocalRuntime
@@ -71,6 +73,28 @@ class Pipeline:
         chosen = session_id or secrets.token_hex(8)
         context = Context(chosen, deadline_s=deadline_s, key=key, trace=trace)
         return PipelineSession(self, context)
+
+    async def ask(
+        self, *frames: Frame, deadline_s: float | None = None, key: str = "", trace: str = ""
+    ) -> AsyncGenerator[Frame]:
+        """One request in a session of its own: its frames in, the answer's frames out.
+
+        Closing the iterator, as leaving `contextlib.aclosing` does, cancels the work.
+
+        Raises:
+            Overloaded: no session is free, or a node's queue is full.
+            MotetError: what a component's fault stands for.
+        """
+        async with self.session(deadline_s=deadline_s, key=key, trace=trace) as session:
+            session.start(1, *frames, deadline_s=deadline_s)
+            async for turn, node, frame in session:
+                if turn != 1:
+                    continue
+                if isinstance(frame, End):
+                    return
+                if isinstance(frame, Fault):
+                    raise error_of(frame.code, frame.message, where=node)
+                yield frame
 
 
 class PipelineSession(Session):

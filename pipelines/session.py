@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from ..components.base import Context
-from ..components.errors import BadInput, MotetError
+from ..components.errors import BadInput
 from ..components.frames import Fault, Frame
 from .channel import Channel
 from .graph import Graph
@@ -178,8 +178,3 @@ class Session:
                 f"no node of {self.graph.name!r} takes a {type(frame).__name__}", where=self.id
             )
         return targets
-
-
-def first_fault(frame: Frame) -> MotetError | None:
-    """A fault as the exception it stands for, None for any other frame."""
-    return MotetError(frame.message, where=frame.node) if isinstance(frame, Fault) else None

@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import operate, problems
+from . import chat, operate, problems
 from .server import Server
 
 PAGE = Path(__file__).parent / "page"
@@ -37,7 +37,8 @@ def create_app(server: Server) -> FastAPI:
     app.state.server = server
     problems.install(app)
     app.add_middleware(Measured, server=server)
-    app.include_router(operate.router)
+    for door in (operate, chat):
+        app.include_router(door.router)
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
     @app.get("/", include_in_schema=False)

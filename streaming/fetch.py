@@ -1,0 +1,132 @@
+"""The one guard for URLs that users give: inputs to fetch and webhooks to call alike.
+
+Names are resolved, checked and connected to as one step (httpx-secure), so that a name that
+answers differently the second time reaches nothing; there are no redirects and no proxies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+import httpx
+from httpx_secure import SSRFProtectionError, httpx_ssrf_protection
+
+from ..components.errors import BadInput, MotetError
+
+CHUNK_BYTES = 256 * 1024
+
+
+class TooLarge(MotetError):
+    """A body is over its limit."""
+
+    code = "too_large"
+
+
+def global_or_loopback(hostname: str, address: IPv4Address | IPv6Address, port: int) -> bool:
+    """The addresses that development allows."""
+    del hostname, port
+    return address.is_global or address.is_loopback
+
+
+def guarded(*, allow_loopback: bool, timeout_s: float = 30.0) -> httpx.AsyncClient:
+    """A client that reaches public addresses only (and this machine where `allow_loopback`)."""
+    client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=False)
+    if allow_loopback:
+        return httpx_ssrf_protection(
+            client, check_globally_reachable=False, custom_validator=global_or_loopback
+        )
+    return httpx_ssrf_protection(client)
+
+
+def check_url(url: str, *, allow_loopback: bool, param: str = "url") -> httpx.URL:
+    """The URL, if its form is one that is ever called; the address is checked when it's called.
+
+    Raises:
+        BadInput: not https (http only where loopback is allowed), no host, or with credentials.
+    """
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise BadInput(f"{url!r:.200} is no URL: {error}", where=param, param=param) from error
+    schemes = ("https", "http") if allow_loopback else ("https",)
+    if parsed.scheme not in schemes or not parsed.host:
+        raise BadInput(
+            f"a URL with scheme {' or '.join(schemes)} and a host is needed, got {url!r:.200}",
+            where=param,
+            param=param,
+        )
+    if parsed.userinfo:
+        raise BadInput("a URL can't carry a user or password here", where=param, param=param)
+    return parsed
+
+
+@asynccontextmanager
+async def opened(
+    url: str, *, limit_bytes: int, allow_loopback: bool, param: str = "url"
+) -> AsyncGenerator[AsyncGenerator[bytes]]:
+    """The body of a URL as it comes, at most `limit_bytes` of it.
+
+    Raises:
+        BadInput: the URL isn't allowed, can't be reached, or doesn't answer 200.
+        TooLarge: the body is over the limit.
+    """
+    parsed = check_url(url, allow_loopback=allow_loopback, param=param)
+    where = f"{param} at {parsed.host}"
+    try:
+        async with (
+            guarded(allow_loopback=allow_loopback) as client,
+            client.stream("GET", parsed) as response,
+        ):
+            if response.status_code != 200:
+                raise BadInput(f"it answered {response.status_code}", where=where, param=param)
+            yield limited(response, limit_bytes, where)
+    except SSRFProtectionError as error:
+        raise BadInput("its address is not a public one", where=where, param=param) from error
+    except httpx.HTTPError as error:
+        message = f"it can't be fetched: {type(error).__name__}"
+        raise BadInput(message, where=where, param=param) from error
+
+
+async def limited(response: httpx.Response, limit_bytes: int, where: str) -> AsyncGenerator[bytes]:
+    """The chunks of a response until it passes the limit."""
+    total = 0
+    async for chunk in response.aiter_bytes(CHUNK_BYTES):
+        total += len(chunk)
+        if total > limit_bytes:
+            raise TooLarge(f"it holds more than {limit_bytes} bytes", where=where)
+        yield chunk
+
+
+async def fetch_bytes(
+    url: str, *, limit_bytes: int, allow_loopback: bool, param: str = "url"
+) -> bytes:
+    """A whole body in memory; see `opened`."""
+    whole = bytearray()
+    async with opened(
+        url, limit_bytes=limit_bytes, allow_loopback=allow_loopback, param=param
+    ) as chunks:
+        async for chunk in chunks:
+            whole += chunk
+    return bytes(whole)
+
+
+async def fetch_file(
+    url: str, path: Path, *, limit_bytes: int, allow_loopback: bool, param: str = "url"
+) -> int:
+    """A body into a new file; its size in bytes. A file that isn't whole is removed."""
+    size = 0
+    try:
+        with path.open("xb") as file:
+            async with opened(
+                url, limit_bytes=limit_bytes, allow_loopback=allow_loopback, param=param
+            ) as chunks:
+                async for chunk in chunks:
+                    size += file.write(chunk)
+    except BaseException:
+        await asyncio.to_thread(path.unlink, missing_ok=True)
+        raise
+    return size
