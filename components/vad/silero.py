@@ -11,9 +11,9 @@ from pydantic import Field
 from ..audio import Resampler
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed, MotetError
+from ..errors import ComponentFailed
 from ..frames import Audio, Clear, Commit, Control, Frame, Samples
-from ..models import locate
+from ..models import lacking, locate
 from .model import RATE_HZ, WINDOW, Answer, Piece, SileroModel, State, piece
 
 # A burst of audio goes to the engine in pieces, so that it can't hold up the other streams.
@@ -91,11 +91,7 @@ class SileroVad(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        try:
-            locate(setup.model or "silero-vad")
-        except MotetError as error:
-            return [str(error)]
-        return []
+        return lacking(setup.model or "silero-vad")
 
     async def load(self) -> None:
         path = locate(self.setup.model or "silero-vad")
