@@ -294,10 +294,14 @@ class AudioTokens(Frame):
 
 @dataclass(frozen=True, slots=True)
 class TextInput(Frame):
-    """A whole text to work on (to embed, to classify), with the caller's index."""
+    """A whole text to work on (to embed, to classify), with the caller's index.
+
+    `options` are those of the request (dimensions, truncate …), as the component lists them.
+    """
 
     text: str
     index: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -296,12 +296,14 @@ class AudioTokens(_message.Message):
     def __init__(self, codes: _Optional[_Union[Tensor, _Mapping]] = ..., codec: _Optional[str] = ...) -> None: ...
 
 class TextInput(_message.Message):
-    __slots__ = ("text", "index")
+    __slots__ = ("text", "index", "options")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
     text: str
     index: int
-    def __init__(self, text: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
+    options: Json
+    def __init__(self, text: _Optional[str] = ..., index: _Optional[int] = ..., options: _Optional[_Union[Json, _Mapping]] = ...) -> None: ...
 
 class Embedding(_message.Message):
     __slots__ = ("vector", "index", "tokens", "meta")
