@@ -5,11 +5,11 @@ from __future__ import annotations
 import secrets
 import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from ...components.frames import Frame
+from ...components.frames import Frame, Usage
 
 Event = dict[str, Any]
 MakeId = Callable[[str], str]
@@ -48,12 +48,16 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """For the server's metrics and log, never for the client: a response is over, or has begun to
-    be heard (`stages_ms`: where the time since the speaker fell silent went)."""
+    """A response is over: for the server's metrics and log, never for the client.
+
+    `stages_ms`: where the time went, for a reply to speech that was heard.
+    """
 
     response_id: str
-    outcome: str = ""
-    stages_ms: Mapping[str, float] = field(default_factory=dict[str, float])
+    outcome: str
+    stages_ms: Mapping[str, float]
+    usage: Usage
+    audio_ms: float
 
 
 @dataclass(frozen=True, slots=True)

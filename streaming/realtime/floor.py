@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 from ...pipelines.conversation import Item
-from .effects import Report
 from .listening import add_item
 from .response import Plan, Response
 from .state import State
@@ -138,7 +137,7 @@ class Floor:
         stages = self._state.timings.stages_ms(response.clock)
         if stages is None:
             return
-        self._state.outbox.add(Report(response.id, stages_ms=stages))
+        response.stages_ms = stages
         if self._tell_timings and (item := response.spoken_item) is not None:
             self._state.outbox.send(
                 "motet.turn.timings", response_id=response.id, item_id=item.id, **stages

@@ -36,7 +36,7 @@ def merged(settings: Settings, patch: SessionPatch, offer: Offer) -> Settings:
     Raises:
         ClientError: a value that can't be, such as a tool choice that names no tool.
     """
-    changed = _shared(settings, patch, offer, "session")
+    changed = _shared(settings, patch, "session")
     if patch.type is not None:
         changed = replace(changed, kind=patch.type)
     if patch.include is not None:
@@ -48,18 +48,16 @@ def merged(settings: Settings, patch: SessionPatch, offer: Offer) -> Settings:
     return changed
 
 
-def overridden(settings: Settings, patch: ResponsePatch, offer: Offer) -> Settings:
+def overridden(settings: Settings, patch: ResponsePatch) -> Settings:
     """The settings of one response, as its `response.create` wants them.
 
     Raises:
         ClientError: a value that can't be.
     """
-    return _shared(settings, patch, offer, "response")
+    return _shared(settings, patch, "response")
 
 
-def _shared(
-    settings: Settings, patch: SessionPatch | ResponsePatch, offer: Offer, where: str
-) -> Settings:
+def _shared(settings: Settings, patch: SessionPatch | ResponsePatch, where: str) -> Settings:
     changes: dict[str, Any] = {}
     if patch.instructions is not None:
         changes["instructions"] = patch.instructions
@@ -73,7 +71,7 @@ def _shared(
         changes["max_output_tokens"] = _tokens(patch.max_output_tokens)
     if patch.output_modalities is not None:
         changes["modality"] = _modality(patch.output_modalities)
-    changed = _output(replace(settings, **changes), patch.audio, offer, where)
+    changed = _output(replace(settings, **changes), patch.audio, where)
     return _checked_choice(changed, patch, where)
 
 
@@ -117,7 +115,8 @@ def _format(wanted: FormatField, current: AudioFormat, param: str) -> AudioForma
     return AudioFormat.of(wanted, param=param)
 
 
-def _output(settings: Settings, patch: AudioPatch | None, offer: Offer, where: str) -> Settings:
+def _output(settings: Settings, patch: AudioPatch | None, where: str) -> Settings:
+    """Any name of a voice is kept: an engine that hasn't the voice speaks with its own."""
     wanted = (patch.output if patch is not None else None) or OutputPatch()
     voice = wanted.voice.id if isinstance(wanted.voice, VoiceId) else wanted.voice
     return replace(
@@ -125,7 +124,7 @@ def _output(settings: Settings, patch: AudioPatch | None, offer: Offer, where: s
         output_format=_format(
             wanted.format, settings.output_format, f"{where}.audio.output.format"
         ),
-        voice=settings.voice if voice is None else offer.voice(voice),
+        voice=settings.voice if voice is None else voice,
         speed=settings.speed if wanted.speed is None else wanted.speed,
     )
 

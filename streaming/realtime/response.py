@@ -18,7 +18,7 @@ from ...components.frames import (
     Usage,
 )
 from ...pipelines.conversation import Item, Status
-from .effects import Event
+from .effects import Event, Report
 from .faults import server_error
 from .outputs import CallOutput, Output, Place, SpokenOutput, TextOutput
 from .settings import Settings, tokens_wire
@@ -67,6 +67,7 @@ class Response:
     waits: set[str] = field(default_factory=set[str])
     turn: int | None = None
     outcome: Outcome | None = None
+    stages_ms: dict[str, float] = field(default_factory=dict[str, float])
     _outputs: list[Output] = field(default_factory=list[Output])
     _calls: dict[str, CallOutput] = field(default_factory=dict[str, CallOutput])
     _message: TextOutput | SpokenOutput | None = None
@@ -80,6 +81,17 @@ class Response:
     def spoken_item(self) -> Item | None:
         """The message of the response, None while there is none."""
         return self._message.item if self._message is not None else None
+
+    def report(self) -> Report:
+        """How it went, when it is over."""
+        item = self.spoken_item
+        return Report(
+            self.id,
+            self.outcome or "",
+            self.stages_ms,
+            self._usage or Usage(),
+            item.sent_ms if item is not None else 0.0,
+        )
 
     def announce(self) -> None:
         """Send `response.created`."""

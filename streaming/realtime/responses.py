@@ -11,11 +11,11 @@ from ...components.frames import End, Frame, Prompt, Voice
 from ...pipelines.conversation import Conversation, Item
 from ...pipelines.history import History
 from ...pipelines.playback import Playback
-from .effects import Cancel, Open, Outbox, Report
+from .effects import Cancel, Open, Outbox
 from .faults import ClientError
 from .outputs import Place
 from .response import Clock, Plan, Response
-from .settings import Offer
+from .settings import DEFAULT_VOICE, Offer
 
 MAX_PARALLEL = 8
 # After its first sign of life a response may fall silent this many times longer than before it.
@@ -180,8 +180,8 @@ class Responses:
         )
         if settings.modality == "text":
             return (prompt,)
-        known = settings.voice in self._offer.voices
-        return Voice(settings.voice if known else None, settings.speed), prompt
+        name = None if settings.voice == DEFAULT_VOICE else settings.voice
+        return Voice(name, settings.speed), prompt
 
     def _stop(self, response: Response) -> None:
         if response.turn is not None:
@@ -191,5 +191,5 @@ class Responses:
         del self._active[response.id]
         if response.turn is not None:
             del self._turns[response.turn]
-        self._outbox.add(Report(response.id, response.outcome or ""))
+        self._outbox.add(response.report())
         self._over(response, now_s)

@@ -12,26 +12,18 @@ from ...pipelines.spec import ConversationSpec
 from .codec import AudioFormat
 
 Modality = Literal["text", "audio"]
+DEFAULT_VOICE = "default"
+
 Kind = Literal["realtime", "transcription"]
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a pipeline has to offer: names that clients' wishes are mapped to, and its bounds."""
+    """What a pipeline has to offer: names that stand for clients' wishes, and its bounds."""
 
     model: str = "motet"
-    voices: tuple[str, ...] = ()
     transcriber: str = "whisper"
     conversation: ConversationSpec = field(default_factory=ConversationSpec)
-
-    @property
-    def default_voice(self) -> str:
-        """The voice that an unknown name stands for."""
-        return self.conversation.voice or next(iter(self.voices), "default")
-
-    def voice(self, wanted: str) -> str:
-        """The voice of that name, else the default: clients send names of voices we don't have."""
-        return wanted if wanted in self.voices else self.default_voice
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ class Settings:
             detection=Detection(
                 mode=spec.turn_detection, silence_duration_ms=spec.silence_duration_ms
             ),
-            voice=offer.default_voice,
+            voice=spec.voice or DEFAULT_VOICE,
         )
 
     def turn_settings(self) -> TurnSettings:

@@ -1,0 +1,216 @@
+"""Carries a realtime protocol's effects out: its one owner, between a client and a pipeline.
+
+Any door can use it, whatever its wire: it gets client events by `receive`, and puts server events
+into an `Outgoing`, which the door empties.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from ...components.errors import BadInput, MotetError
+from ...components.frames import End, Fault, Frame
+from ...pipelines.session import Session
+from .effects import Cancel, Close, Effect, Event, Feed, Open, Report, Send
+from .faults import ClientError
+from .protocol import RealtimeProtocol
+
+FEED_LIMIT_S = 10.0
+
+
+class Closed(Exception):
+    """The conversation is to end, with a WebSocket close code and a reason."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(f"{code} {reason}")
+        self.code = code
+        self.reason = reason
+
+
+class Outgoing:
+    """Server events on their way to a client: bounded by bytes, so that a slow reader costs little.
+
+    Above `soft_bytes` the pipeline's output has to wait (`room`), which slows the reply down to
+    what the client takes; above `hard_bytes`, or when it takes nothing for `stall_s`, it is given
+    up, code 1013.
+    """
+
+    def __init__(
+        self, *, soft_bytes: int = 2 << 20, hard_bytes: int = 8 << 20, stall_s: float = 15.0
+    ) -> None:
+        self._soft_bytes = soft_bytes
+        self._hard_bytes = hard_bytes
+        self._stall_s = stall_s
+        self._events: deque[str] = deque()
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._end: Closed | None = None
+        self.sent_bytes = 0
+
+    def put(self, event: Event) -> None:
+        """Add an event; nothing is added once the end is set."""
+        if self._end is not None:
+            return
+        text = json.dumps(event, separators=(",", ":"))
+        self._events.append(text)
+        self._bytes += len(text)
+        if self._bytes > self._hard_bytes:
+            self._events.clear()
+            self.end(Closed(1013, "The client reads too slowly."))
+        elif self._bytes > self._soft_bytes:
+            self._room.clear()
+        self._wake.set()
+
+    def end(self, closed: Closed) -> None:
+        """What is in comes out, then `take` raises this."""
+        self._end = self._end or closed
+        self._wake.set()
+        self._room.set()
+
+    async def take(self) -> str:
+        """The next event as JSON. Raises `Closed` after the last."""
+        while not self._events:
+            if self._end is not None:
+                raise self._end
+            self._wake.clear()
+            await self._wake.wait()
+        text = self._events.popleft()
+        self._bytes -= len(text)
+        self.sent_bytes += len(text)
+        if self._bytes <= self._soft_bytes:
+            self._room.set()
+        return text
+
+    async def room(self) -> None:
+        """Wait until the client has caught up. Raises `Closed` (1013) when it doesn't."""
+        while not self._room.is_set():
+            before = self.sent_bytes
+            try:
+                async with asyncio.timeout(self._stall_s):
+                    await self._room.wait()
+            except TimeoutError:
+                if self.sent_bytes == before:
+                    raise Closed(1013, "The client reads too slowly.") from None
+
+
+class Driver:
+    """Runs one session. `run` and `receive` belong to one task group; when it ends, `close`."""
+
+    def __init__(
+        self,
+        protocol: RealtimeProtocol,
+        session: Session,
+        outgoing: Outgoing,
+        *,
+        report: Callable[[Report], None],
+        fault: Callable[[Fault], None],
+    ) -> None:
+        self._protocol = protocol
+        self._session = session
+        self._outgoing = outgoing
+        self._report = report
+        self._fault = fault
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._faults: deque[tuple[int, Fault]] = deque()
+
+    async def start(self) -> None:
+        """Send `session.created`; nothing received before is lost, as nothing was read."""
+        await self._carry_out(self._protocol.start())
+
+    async def receive(self, message: str | bytes | dict[str, Any]) -> None:
+        """A client's event. Waits while the pipeline can't take more audio.
+
+        Raises:
+            Closed: it couldn't for too long (1013).
+        """
+        await self._carry_out(self._protocol.receive(message, self._loop.time()))
+
+    async def refuse(self, error: BadInput) -> None:
+        """Tell the client of an error outside of any event."""
+        await self._carry_out(self._protocol.refuse(error))
+
+    async def run(self) -> None:
+        """Pass on what the pipeline says, until its session is closed."""
+        async for turn, node, frame in self._session:
+            if isinstance(frame, Fault):
+                self._fault(frame)
+            self._apply(self._protocol.hear(turn, node, frame, self._loop.time()))
+            await self._outgoing.room()
+
+    def close(self) -> None:
+        """Stop the clock. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _carry_out(self, effects: list[Effect]) -> None:
+        self._apply(effects)
+        for effect in effects:
+            if isinstance(effect, Feed):
+                await self._feed(effect.frame)
+
+    def _apply(self, effects: list[Effect]) -> None:
+        """All but the feeds: what the client sees never waits for the pipeline."""
+        for effect in effects:
+            match effect:
+                case Send(event):
+                    self._outgoing.put(event)
+                case Open(turn, frames):
+                    self._open(turn, frames)
+                case Cancel(turn):
+                    self._session.interrupt(turn)
+                case Close(code, reason):
+                    self._outgoing.end(Closed(code, reason))
+                case Report():
+                    self._report(effect)
+                case Feed():
+                    pass
+        self._rearm()
+
+    def _open(self, turn: int, frames: tuple[Frame, ...]) -> None:
+        """Start a turn; where that fails, it ends at once with a fault, by way of the clock."""
+        graph = self._session.graph
+        usable = [frame for frame in frames if graph.entries(type(frame))]
+        try:
+            if not usable:
+                raise BadInput(f"{graph.name!r} has no language model", where="conversation")
+            self._session.start(turn, *usable)
+        except MotetError as error:
+            self._faults.append((turn, Fault("", error.code, str(error))))
+
+    async def _feed(self, frame: Frame) -> None:
+        if not self._session.graph.entries(type(frame)):
+            return
+        try:
+            async with asyncio.timeout(FEED_LIMIT_S):
+                await self._session.send(frame)
+        except TimeoutError:
+            overload = ClientError("overloaded", "The server can't keep up with the audio.")
+            self._apply(self._protocol.refuse(overload))
+            raise Closed(1013, "The server can't keep up with the audio.") from None
+        except BadInput as error:
+            raise Closed(1011, str(error)[:100]) from error
+
+    def _rearm(self) -> None:
+        """One timer, moved only when it would ring too late."""
+        due_s = self._loop.time() if self._faults else self._protocol.next_deadline()
+        if self._timer is None or self._timer.cancelled() or self._timer.when() > due_s:
+            self.close()
+            self._timer = self._loop.call_at(due_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now_s = self._loop.time()
+        while self._faults:
+            turn, fault = self._faults.popleft()
+            self._fault(fault)
+            for frame in (fault, End()):
+                self._apply(self._protocol.hear(turn, fault.node, frame, now_s))
+        self._apply(self._protocol.tick(now_s))

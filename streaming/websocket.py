@@ -1,0 +1,246 @@
+"""`/v1/realtime`: the WebSocket around the realtime protocol, and nothing of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fastapi import APIRouter, WebSocket
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from ..components.errors import MotetError, Overloaded
+from ..components.frames import Fault
+from ..pipelines.pipeline import Pipeline
+from .admission import Admission, Ticket
+from .auth import Principal, bearer, origin_allowed
+from .observe import TurnRecord, record_turn
+from .offer import offer_of
+from .realtime.driver import Closed, Driver, Outgoing
+from .realtime.effects import Report
+from .realtime.faults import ClientError, error_body
+from .realtime.protocol import RealtimeProtocol
+from .realtime.settings import Settings
+from .secrets import SecretStore
+from .secrets import router as secret_routes
+from .server import Forbidden, Server
+
+DOOR = "realtime"
+KEY_PROTOCOL = "openai-insecure-api-key."
+FLUSH_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who connects, on what terms: an ephemeral key brings the settings to begin with."""
+
+    principal: Principal
+    model: str | None
+    settings: Settings | None
+    timings: bool
+    transcription: bool
+
+
+def router(server: Server, admission: Admission | None = None) -> APIRouter:
+    """The WebSocket, and the routes that make ephemeral keys for it.
+
+    `admission` is what other doors that hold sessions share with this one; None makes its own
+    from the server's settings.
+    """
+    settings, secrets, routes = server.settings, SecretStore(), APIRouter()
+    admission = admission or Admission(settings.max_sessions, settings.max_sessions_per_key)
+    routes.include_router(secret_routes(secrets))
+
+    @routes.websocket("/v1/realtime")
+    async def realtime(websocket: WebSocket) -> None:  # pyright: ignore[reportUnusedFunction]
+        offered: list[str] = websocket.scope.get("subprotocols") or []
+        await websocket.accept(subprotocol="realtime" if "realtime" in offered else None)
+        try:
+            caller = identify(websocket, server, secrets)
+            pipeline = server.find(caller.model, accepts=("Audio",))
+        except MotetError as error:
+            await refuse(websocket, 1008, error, server)
+            return
+        most = caller.principal.max_sessions
+        ticket = admission.try_enter(caller.principal.name, most)
+        if ticket is None:
+            full = Overloaded("all sessions are taken; try again later")
+            await refuse(websocket, 1013, full, server)
+            return
+        await hold(websocket, server, pipeline, caller, ticket)
+
+    return routes
+
+
+def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Caller:
+    """Who connects, by header, by subprotocol (browsers can't set headers), or ephemeral key.
+
+    Raises:
+        Unauthorized: a key is needed and this is none, or one that has expired.
+        Forbidden: a page of a foreign origin asks.
+    """
+    query = websocket.query_params
+    offered: list[str] = websocket.scope.get("subprotocols") or []
+    keys = (name.removeprefix(KEY_PROTOCOL) for name in offered if name.startswith(KEY_PROTOCOL))
+    key = next(keys, None) or bearer(websocket.headers)
+    secret = secrets.find(key) if key else None
+    if secret is None:
+        principal = server.authenticate(websocket.headers, key)
+    elif origin_allowed(websocket.headers, server.settings):
+        principal = secret.principal
+    else:
+        raise Forbidden("this page may not connect; see --allow-origins", where="origin")
+    return Caller(
+        principal,
+        query.get("model") or (secret.model if secret is not None else None),
+        secret.settings if secret is not None else None,
+        query.get("timings") == "1",
+        query.get("intent") == "transcription",
+    )
+
+
+async def hold(
+    websocket: WebSocket, server: Server, pipeline: Pipeline, caller: Caller, ticket: Ticket
+) -> None:
+    """One session, from its first event until everything of it is gone, however it ends."""
+    outgoing = Outgoing()
+    with ticket, server.metrics.sessions.labels(pipeline.name, DOOR).track_inprogress():
+        try:
+            ended = await converse(websocket, server, pipeline, caller, outgoing)
+        except Overloaded as error:
+            await refuse(websocket, 1013, error, server)
+            return
+        finally:
+            server.metrics.bytes.labels(DOOR, "out").inc(outgoing.sent_bytes)
+    if ended is not None:
+        await close(websocket, ended.code, ended.reason)
+
+
+async def converse(
+    websocket: WebSocket,
+    server: Server,
+    pipeline: Pipeline,
+    caller: Caller,
+    outgoing: Outgoing,
+) -> Closed | None:
+    """Run the session's tasks until one of them ends it; how to close, None if the client has.
+
+    Raises:
+        Overloaded: the pipeline takes no more sessions.
+    """
+    protocol = begin(pipeline, caller)
+    observer = Observer(server, pipeline, protocol.session_id)
+    ended: list[Closed] = []
+    key = caller.principal.name
+    async with pipeline.session(session_id=protocol.session_id, key=key) as session:
+        driver = Driver(protocol, session, outgoing, report=observer.report, fault=observer.fault)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await driver.start()
+                group.create_task(read(websocket, driver, observer.received))
+                group.create_task(write(websocket, outgoing))
+                group.create_task(driver.run())
+                group.create_task(leave_at_shutdown(server, outgoing))
+        except* Closed as closed:
+            ended = [error for error in closed.exceptions if isinstance(error, Closed)]
+        except* WebSocketDisconnect:
+            ended = []
+        finally:
+            driver.close()
+    return ended[0] if ended else None
+
+
+def begin(pipeline: Pipeline, caller: Caller) -> RealtimeProtocol:
+    """The protocol of a new session, with the bounds of the pipeline file."""
+    offer, bounds = offer_of(pipeline), pipeline.graph.spec.sessions
+    kind = "transcription" if caller.transcription else "realtime"
+    return RealtimeProtocol(
+        offer,
+        now_s=asyncio.get_running_loop().time(),
+        settings=caller.settings or Settings.initial(offer, kind),
+        timings=caller.timings,
+        expires_at=int(time.time() + bounds.max_age_s),
+        max_age_s=bounds.max_age_s,
+        idle_s=bounds.idle_s,
+    )
+
+
+async def read(websocket: WebSocket, driver: Driver, received: Callable[[int], None]) -> None:
+    """Client events to the protocol. Raises `WebSocketDisconnect` when the client hangs up."""
+    while True:
+        message = await websocket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1006))
+        content: str | bytes = message.get("text") or message.get("bytes") or ""
+        received(len(content))
+        await driver.receive(content)
+
+
+async def write(websocket: WebSocket, outgoing: Outgoing) -> None:
+    """Server events to the client, as fast as it takes them. Raises `Closed` at the end."""
+    while True:
+        await websocket.send_text(await outgoing.take())
+
+
+async def leave_at_shutdown(server: Server, outgoing: Outgoing) -> None:
+    """Tell the client to come back when the server stops."""
+    await server.stopping.wait()
+    outgoing.end(Closed(1012, "The server is restarting."))
+    await asyncio.sleep(FLUSH_LIMIT_S)
+    raise Closed(1012, "The server is restarting.")
+
+
+class Observer:
+    """Feeds what a session does into the server's metrics and log."""
+
+    def __init__(self, server: Server, pipeline: Pipeline, session_id: str) -> None:
+        self._metrics = server.metrics
+        self._pipeline = pipeline.name
+        self._session_id = session_id
+        self._bytes_in = server.metrics.bytes.labels(DOOR, "in")
+
+    def received(self, size: int) -> None:
+        """A message came in."""
+        self._bytes_in.inc(size)
+
+    def report(self, report: Report) -> None:
+        """A response is over."""
+        record_turn(
+            self._metrics,
+            TurnRecord(
+                self._pipeline,
+                DOOR,
+                self._session_id,
+                report.response_id,
+                report.outcome,
+                **report.stages_ms,
+                input_tokens=report.usage.input_tokens,
+                output_tokens=report.usage.output_tokens,
+                audio_ms=report.audio_ms,
+            ),
+        )
+
+    def fault(self, fault: Fault) -> None:
+        """A component failed."""
+        self._metrics.faults.labels(self._pipeline, fault.node, fault.code).inc()
+
+
+async def refuse(websocket: WebSocket, code: int, error: Exception, server: Server) -> None:
+    """An `error` event that says why, then the close code that says whether to come back."""
+    reason = error.code if isinstance(error, MotetError) else "internal_error"
+    server.metrics.refused.labels(DOOR, reason).inc()
+    body = error_body(ClientError(reason, str(error)), None)
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
+        await websocket.send_json({"type": "error", "event_id": "event_refused", "error": body})
+    await close(websocket, code, str(error))
+
+
+async def close(websocket: WebSocket, code: int, reason: str) -> None:
+    """Close, unless the client is gone; one that doesn't take the farewell is left."""
+    if websocket.client_state is WebSocketState.DISCONNECTED:
+        return
+    with contextlib.suppress(WebSocketDisconnect, RuntimeError, TimeoutError):
+        async with asyncio.timeout(FLUSH_LIMIT_S):
+            await websocket.close(code, reason.encode()[:120].decode(errors="ignore"))
