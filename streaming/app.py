@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import chat, operate, problems
+from . import chat, operate, problems, websocket
 from .server import Server
 
 PAGE = Path(__file__).parent / "page"
@@ -39,6 +39,7 @@ def create_app(server: Server) -> FastAPI:
     app.add_middleware(Measured, server=server)
     for door in (operate, chat):
         app.include_router(door.router)
+    app.include_router(websocket.router(server))
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
     @app.get("/", include_in_schema=False)
