@@ -26,18 +26,14 @@ export function applies(pipelines) {
   return pipelines.some((pipeline) => pipeline.conversation);
 }
 
-const ROLES = { asr: "hears with", llm: "thinks with", tts: "speaks with" };
+const SHOWN = ["asr", "llm", "tts"];
 
-/** "It hears with ct2, thinks with llama and speaks with hibari.": what runs here. */
+/** What runs here, in the names that a pipeline file uses. */
 function describe(pipelines) {
   const nodes = pipelines.find((one) => one.conversation)?.nodes ?? [];
-  const parts = nodes
-    .map(({ use }) => use.split("/"))
-    .filter(([kind]) => kind in ROLES)
-    .map(([kind, engine]) => `${ROLES[kind]} ${engine}`);
-  if (parts.length === 0) return "";
-  const list = new Intl.ListFormat("en", { type: "conjunction" }).format(parts);
-  return `This server ${list}.`;
+  const used = nodes.map(({ use }) => use).filter((use) => SHOWN.includes(use.split("/")[0]));
+  if (used.length === 0) return "";
+  return `This server runs ${new Intl.ListFormat("en-GB").format(used)}.`;
 }
 
 function opening(pipelines) {
@@ -91,6 +87,7 @@ class TalkView {
     const dock = el(
       "section",
       { class: "dock", "aria-label": "Voice" },
+      this.problem,
       el("div", { class: "stage" }, this.canvas, this.button),
       this.status,
       this.form,
@@ -99,7 +96,6 @@ class TalkView {
       "div",
       { class: "talk-view" },
       el("div", { class: "conversation" }, this.opening, this.turns),
-      this.problem,
       dock,
       this.live,
     );

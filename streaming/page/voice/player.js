@@ -9,6 +9,8 @@ export class Player extends EventTarget {
     return new Player(context);
   }
 
+  audible = true;
+
   constructor(context) {
     super();
     this.context = context;
@@ -59,4 +61,20 @@ export class Player extends EventTarget {
     this.node.disconnect();
     this.node.port.close();
   }
+}
+
+/** Stands in where the browser plays no sound (a page that isn't secure): replies come as text. */
+export class MutePlayer {
+  audible = false;
+  latencyMs = 0;
+
+  play() {}
+
+  finish() {}
+
+  async clear() {
+    return { item: null, playedMs: 0 };
+  }
+
+  close() {}
 }

@@ -5,7 +5,7 @@ const WORDS = {
     title: "The microphone needs a secure page",
     text:
       "Browsers open a microphone only over https, or on this same machine at localhost. " +
-      "You can still type below.",
+      "You can still type below, and read the answer.",
   },
   "microphone-missing": {
     title: "No microphone was found",

@@ -36,12 +36,12 @@ export class Settings {
   }
 
   /** The session object of a `session.update`; what isn't set is left to the server. */
-  session() {
+  session({ spoken = true } = {}) {
     const { voice, instructions } = this.values;
     const format = { type: "audio/pcm", rate: 24000 };
     return {
       type: "realtime",
-      output_modalities: ["audio"],
+      output_modalities: [spoken ? "audio" : "text"],
       ...(instructions ? { instructions } : {}),
       audio: {
         input: { format, transcription: { model: "default" }, turn_detection: this.turnDetection },

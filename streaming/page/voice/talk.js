@@ -3,7 +3,7 @@
 import { RealtimeClient } from "./client.js";
 import { Microphone } from "./microphone.js";
 import { RATE_HZ, int16FromBase64 } from "./pcm.js";
-import { Player } from "./player.js";
+import { MutePlayer, Player } from "./player.js";
 import { Problem } from "./problems.js";
 import { Turns } from "./turns.js";
 
@@ -75,6 +75,7 @@ export class Talk extends EventTarget {
     this.become("connecting");
     this.fire("problem", { problem: null });
     try {
+      if (listen && !window.isSecureContext) throw new Problem("insecure");
       await this.openSound();
       if (listen) await this.openMicrophone();
     } catch (error) {
@@ -85,7 +86,11 @@ export class Talk extends EventTarget {
   }
 
   async openSound() {
-    if (!window.AudioWorkletNode) throw new Problem(window.isSecureContext ? "unsupported" : "insecure");
+    if (!window.isSecureContext) {
+      this.player = new MutePlayer();
+      return;
+    }
+    if (!window.AudioWorkletNode) throw new Problem("unsupported");
     this.context = new AudioContext({ sampleRate: RATE_HZ, latencyHint: "interactive" });
     await this.context.resume();
     this.player = await Player.open(this.context);
@@ -150,7 +155,10 @@ export class Talk extends EventTarget {
   configure(settings) {
     this.settings = settings;
     this.updateSentAt = performance.now();
-    this.client?.send("session.update", { session: settings.session() });
+    if (!this.client) return;
+    this.client.send("session.update", {
+      session: settings.session({ spoken: this.player.audible }),
+    });
   }
 
   /** Sends typed text as a turn; opens the conversation without a microphone if there is none. */

@@ -1,0 +1,144 @@
+"""A browser that drives the page: headless Chromium with a microphone that plays a WAV."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import wave
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+from playwright.async_api import Browser, Page, async_playwright
+
+from motet.pipelines.graph import Graph
+from motet.streaming.app import create_app
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--use-fake-device-for-media-stream",
+    "--host-resolver-rules=MAP insecure.test 127.0.0.1",
+)
+
+# Keeps what the page really sends to the loudspeaker, and what its policy forbade.
+LISTEN = """
+window.heard = [];
+window.forbidden = [];
+document.addEventListener("securitypolicyviolation", (event) =>
+  window.forbidden.push(`${event.violatedDirective} ${event.blockedURI}`));
+const connect = AudioNode.prototype.connect;
+AudioNode.prototype.connect = function (target, ...rest) {
+  if (target instanceof AudioDestinationNode) {
+    const tap = this.context.createScriptProcessor(1024, 1, 1);
+    tap.onaudioprocess = ({ inputBuffer }) =>
+      window.heard.push(...inputBuffer.getChannelData(0));
+    connect.call(this, tap);
+    connect.call(tap, target);
+  }
+  return connect.call(this, target, ...rest);
+};
+"""
+
+
+@dataclass
+class Visit:
+    """The page as opened, and what the browser had to say about it."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    async def heard(self) -> np.ndarray[Any, Any]:
+        """Samples at 24 kHz that went to the loudspeaker so far."""
+        return np.array(await self.page.evaluate("window.heard"), np.float32)
+
+    async def check_clean(self) -> None:
+        """Nothing was written to the console as an error, nothing broke the page's policy."""
+        assert await self.page.evaluate("window.forbidden") == []
+        assert self.complaints == []
+
+
+@pytest.fixture
+def chromium() -> str:
+    """Where the browser is."""
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine (install it, or set CHROMIUM to its path)")
+    return found
+
+
+@asynccontextmanager
+async def browsing(chromium: str, microphone: Path | None = None) -> AsyncIterator[Browser]:
+    """A browser whose microphone plays `microphone` once, from when it is opened."""
+    flags = [*FLAGS, "--use-fake-ui-for-media-stream"] if microphone else list(FLAGS)
+    if microphone is not None:
+        flags.append(f"--use-file-for-fake-audio-capture={microphone}%noloop")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=flags)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+async def visit(browser: Browser, url: str, *, wide: bool = True, **context: Any) -> Visit:
+    """Open the page at one of the two widths it is made for."""
+    size = {"width": 1440, "height": 900} if wide else {"width": 390, "height": 844}
+    opened = await browser.new_context(viewport=size, **context)  # type: ignore[arg-type]
+    page = await opened.new_page()
+    await page.add_init_script(LISTEN)
+    seen = Visit(page)
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    page.on(
+        "console",
+        lambda message: seen.complaints.append(message.text) if message.type == "error" else None,
+    )
+    await page.goto(url)
+    await page.wait_for_selector(".talk-view")
+    return seen
+
+
+@contextmanager
+def serving(graphs: list[Graph], **settings: Any) -> Iterator[str]:
+    """A real server in a thread of its own; its address."""
+    app = create_app(Server.make(graphs, Settings(**settings)))
+    config = uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio", lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline_s = time.monotonic() + 60
+    while not server.started:
+        assert thread.is_alive(), "the server didn't start"
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://localhost:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def write_wav(path: Path, pcm: np.ndarray[Any, Any], rate_hz: int = 24_000) -> Path:
+    """Mono int16 samples as a file for the fake microphone."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate_hz)
+        file.writeframes(pcm.astype("<i2").tobytes())
+    return path

@@ -1,0 +1,169 @@
+"""The page as a page: both widths, both schemes, the keyboard, and what it says when it can't."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser
+
+from .conftest import browsing, serving, visit
+
+PAGE = Path(__file__).parents[2] / "streaming" / "page"
+
+CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const found = numbers(getComputedStyle(node).backgroundColor);
+      if (found.length < 4 || found[3] > 0) return found;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim());
+    if (!own || !node.checkVisibility() || node.matches(".unseen, .skip, option")) continue;
+    const pair = [light(numbers(getComputedStyle(node).color)), light(ground(node))];
+    const ratio = (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05);
+    if (ratio < 4.5) poor.push(`${node.className || node.tagName}: ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}"""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving([]) as url:
+        yield url
+
+
+@pytest.fixture
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    async with browsing(chromium) as opened:
+        yield opened
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("wide", [True, False])
+async def test_fits_reads_well_and_is_clean(
+    browser: Browser, address: str, scheme: str, wide: bool
+) -> None:
+    seen = await visit(browser, address, wide=wide, color_scheme=scheme)
+    page = seen.page
+    width, shown = await page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    assert width <= shown
+    assert await page.evaluate(CONTRAST) == []
+    await page.click("[aria-label=Settings]")
+    assert await page.evaluate(CONTRAST) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") <= shown
+    small = await page.evaluate(
+        "[...document.querySelectorAll('button')].filter((b) => b.checkVisibility() &&"
+        " Math.min(b.offsetWidth, b.offsetHeight) < 44).map((b) => b.ariaLabel)"
+    )
+    assert small == []
+    await seen.check_clean()
+
+
+@pytest.mark.timeout(40)
+async def test_everything_is_reached_by_keyboard_and_focus_is_seen(
+    browser: Browser, address: str
+) -> None:
+    page = (await visit(browser, address)).page
+    reached: list[str] = []
+    for _ in range(5):
+        await page.keyboard.press("Tab")
+        name, outline = await page.evaluate(
+            "() => { const n = document.activeElement; const ring = n.closest('.typing') ?? n;"
+            " return [n.ariaLabel || n.textContent, getComputedStyle(ring).outlineStyle]; }"
+        )
+        reached.append(name)
+        assert outline != "none", name
+    assert reached == [
+        "Skip to the conversation",
+        "Settings",
+        "Talk",
+        "Type instead of speaking",
+        "Send",
+    ]
+    await page.focus("[aria-label=Settings]")
+    await page.keyboard.press("Enter")
+    assert await page.evaluate("document.activeElement.closest('dialog') !== null")
+    await page.keyboard.press("Escape")
+    assert await page.evaluate("document.activeElement.ariaLabel") == "Settings"
+
+
+@pytest.mark.timeout(40)
+async def test_settings_are_kept_and_a_mode_shows_only_its_own(
+    browser: Browser, address: str
+) -> None:
+    page = (await visit(browser, address)).page
+    await page.click("[aria-label=Settings]")
+    assert await page.is_hidden("[name=eagerness]")
+    await page.select_option("[name=mode]", "semantic_vad")
+    assert await page.is_hidden("[name=silenceMs]")
+    await page.select_option("[name=eagerness]", "high")
+    await page.fill("[name=instructions]", "Be brief.")
+    await page.press("[name=instructions]", "Tab")
+    await page.reload()
+    session = await page.evaluate(
+        "import('/page/voice/settings.js').then((m) => m.Settings.load().session())"
+    )
+    assert session["instructions"] == "Be brief."
+    assert session["audio"]["input"]["turn_detection"] == {
+        "type": "semantic_vad",
+        "eagerness": "high",
+        "create_response": True,
+        "interrupt_response": True,
+    }
+
+
+REFUSALS = {
+    "NotFoundError": "No microphone was found",
+    "NotAllowedError": "The microphone is blocked",
+    "NotReadableError": "The microphone can't be opened",
+}
+
+
+@pytest.mark.timeout(40)
+@pytest.mark.parametrize("error", list(REFUSALS))
+async def test_says_plainly_why_there_is_no_microphone(
+    browser: Browser, address: str, error: str
+) -> None:
+    seen = await visit(browser, address)
+    await seen.page.evaluate(
+        "(name) => { navigator.mediaDevices.getUserMedia ="
+        " () => Promise.reject(new DOMException('told', name)); }",
+        error,
+    )
+    await seen.page.focus("button.talk")
+    await seen.page.keyboard.press("Space")
+    await seen.page.wait_for_selector(".problem h2")
+    assert await seen.page.inner_text(".problem h2") == REFUSALS[error]
+    assert await seen.page.get_attribute(".talk-view", "data-state") == "idle"
+    assert await seen.page.evaluate(CONTRAST) == []
+    await seen.check_clean()
+
+
+@pytest.mark.timeout(40)
+async def test_says_that_a_microphone_needs_a_secure_page(browser: Browser, address: str) -> None:
+    page = (await visit(browser, address.replace("localhost", "insecure.test"))).page
+    await page.click("button.talk")
+    await page.wait_for_selector(".problem h2")
+    assert "secure" in await page.inner_text(".problem h2")
+
+
+def test_page_is_self_contained_and_its_files_are_small() -> None:
+    for path in PAGE.rglob("*"):
+        if path.suffix not in {".js", ".css", ".html", ".svg"}:
+            continue
+        text = path.read_text()
+        assert len(text.splitlines()) < 300, path
+        elsewhere = re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text)
+        assert set(elsewhere) <= {"http://www.w3.org"}, path
+        assert not re.search(r"\sstyle=|<script>|onclick=", text), path
