@@ -18,7 +18,7 @@ from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
 from .observe import TurnRecord, record_turn
 from .offer import offer_of
-from .realtime.driver import Closed, Driver, Outgoing
+from .realtime.driver import Closed, Conversing, Driver, Outgoing
 from .realtime.effects import Report
 from .realtime.faults import ClientError, error_body
 from .realtime.protocol import RealtimeProtocol
@@ -34,13 +34,18 @@ FLUSH_LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who connects, on what terms: an ephemeral key brings the settings to begin with."""
+    """Who connects, on what terms: an ephemeral key brings the settings to begin with.
+
+    `wrap` puts the dialect of another door around the protocol.
+    """
 
     principal: Principal
     model: str | None
-    settings: Settings | None
-    timings: bool
-    transcription: bool
+    settings: Settings | None = None
+    timings: bool = False
+    transcription: bool = False
+    door: str = DOOR
+    wrap: Callable[[RealtimeProtocol], Conversing] | None = None
 
 
 def router(server: Server, admission: Admission | None = None) -> APIRouter:
@@ -106,14 +111,14 @@ async def hold(
 ) -> None:
     """One session, from its first event until everything of it is gone, however it ends."""
     outgoing = Outgoing()
-    with ticket, server.metrics.sessions.labels(pipeline.name, DOOR).track_inprogress():
+    with ticket, server.metrics.sessions.labels(pipeline.name, caller.door).track_inprogress():
         try:
             ended = await converse(websocket, server, pipeline, caller, outgoing)
         except Overloaded as error:
             await refuse(websocket, 1013, error, server)
             return
         finally:
-            server.metrics.bytes.labels(DOOR, "out").inc(outgoing.sent_bytes)
+            server.metrics.bytes.labels(caller.door, "out").inc(outgoing.sent_bytes)
     if ended is not None:
         await close(websocket, ended.code, ended.reason)
 
@@ -130,11 +135,12 @@ async def converse(
     Raises:
         Overloaded: the pipeline takes no more sessions.
     """
-    protocol = begin(pipeline, caller)
-    observer = Observer(server, pipeline, protocol.session_id)
+    inner = begin(pipeline, caller)
+    protocol = caller.wrap(inner) if caller.wrap is not None else inner
+    observer = Observer(server, pipeline, inner.session_id, caller.door)
     ended: list[Closed] = []
     key = caller.principal.name
-    async with pipeline.session(session_id=protocol.session_id, key=key) as session:
+    async with pipeline.session(session_id=inner.session_id, key=key) as session:
         driver = Driver(protocol, session, outgoing, report=observer.report, fault=observer.fault)
         try:
             async with asyncio.TaskGroup() as group:
@@ -195,11 +201,12 @@ async def leave_at_shutdown(server: Server, outgoing: Outgoing) -> None:
 class Observer:
     """Feeds what a session does into the server's metrics and log."""
 
-    def __init__(self, server: Server, pipeline: Pipeline, session_id: str) -> None:
+    def __init__(self, server: Server, pipeline: Pipeline, session_id: str, door: str) -> None:
         self._metrics = server.metrics
+        self._door = door
         self._pipeline = pipeline.name
         self._session_id = session_id
-        self._bytes_in = server.metrics.bytes.labels(DOOR, "in")
+        self._bytes_in = server.metrics.bytes.labels(door, "in")
 
     def received(self, size: int) -> None:
         """A message came in."""
@@ -211,7 +218,7 @@ class Observer:
             self._metrics,
             TurnRecord(
                 self._pipeline,
-                DOOR,
+                self._door,
                 self._session_id,
                 report.response_id,
                 report.outcome,

@@ -10,14 +10,13 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from ...components.errors import BadInput, MotetError
 from ...components.frames import End, Fault, Frame
 from ...pipelines.session import Session
 from .effects import Cancel, Close, Effect, Event, Feed, Open, Report, Send
 from .faults import ClientError
-from .protocol import RealtimeProtocol
 
 FEED_LIMIT_S = 10.0
 
@@ -29,6 +28,22 @@ class Closed(Exception):
         super().__init__(f"{code} {reason}")
         self.code = code
         self.reason = reason
+
+
+class Conversing(Protocol):
+    """What a driver drives: the realtime protocol, or one of another dialect around it."""
+
+    def start(self) -> list[Effect]: ...
+
+    def receive(self, message: str | bytes | dict[str, Any], now_s: float) -> list[Effect]: ...
+
+    def hear(self, turn: int, node: str, frame: Frame, now_s: float) -> list[Effect]: ...
+
+    def tick(self, now_s: float) -> list[Effect]: ...
+
+    def next_deadline(self) -> float: ...
+
+    def refuse(self, error: BadInput) -> list[Effect]: ...
 
 
 class Outgoing:
@@ -104,7 +119,7 @@ class Driver:
 
     def __init__(
         self,
-        protocol: RealtimeProtocol,
+        protocol: Conversing,
         session: Session,
         outgoing: Outgoing,
         *,
