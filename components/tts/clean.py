@@ -136,6 +136,7 @@ class Cleaner:
         if match is None or match.partial:
             return None
         source, self._at = match[0], match.end()
-        wrapped = source.count("\n") == 1 and self._text[self._at].islower() and not self._hard
+        follows = self._text[self._at : self._at + 1]
+        wrapped = source.count("\n") == 1 and follows.islower() and not self._hard
         self._line_start, self._hard = True, False
         return Piece(source, " ", "" if wrapped else "break")

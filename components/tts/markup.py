@@ -1,10 +1,11 @@
 """The rules of `clean`: what each piece of markup is, and what is said in its place.
 
 Patterns are matched where a piece may begin, with as much text as has come; the `regex` package
-says when a match hangs on text to come (a partial match). So each pattern must look one character
-beyond what it takes wherever more would change it. END, a lone surrogate that no real text holds,
-stands behind the last text, so that looking ahead works there too. Quantifiers are bounded: what
-doesn't close in time is plain text.
+says when a match hangs on text to come (a partial match), but not within a negative lookahead
+that reaches beyond one character. So each pattern must look one character beyond what it takes
+wherever more would change it. END, a lone surrogate that no real text holds, stands behind the
+last text, so that looking ahead works there too. Quantifiers are bounded: what doesn't close in
+time is plain text.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ Mark = Literal["", "break", "mute"]
 Say = Callable[[Any], str]
 END = "\ud800"
 EOL = rf"(?:\n|(?={END}))"
+SP = r"[ \t]{0,80}"
+GAP = r"[ \t]{1,80}(?=[^ \t])"
+LONGEST_RUN = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,13 @@ def code(text: str) -> str:
     return regex.sub(r"[^\w\s.,:;!?'+%-]|_|(?<!\w)-+|-+(?!\w)", " ", text)
 
 
+def run(char: str, say: Say | str = "", but: str = "") -> tuple[Rule, ...]:
+    """Rules for a run of one character, as long as it may be; `but` mustn't follow it."""
+    char = regex.escape(char)
+    whole = rule(rf"{char}{{1,{LONGEST_RUN}}}(?=[^{char}{but}])", say)
+    return whole, rule(f"{char}{{{LONGEST_RUN}}}")
+
+
 def stars(match: Any) -> str:
     """`2 * 3` is a product; any other run of stars is emphasis."""
     before, after = _around(match)
@@ -83,7 +94,8 @@ def _around(match: Any) -> tuple[str, str]:
 TEXT = r"(?:[^\[\]\n]|\[[^\[\]\n]{0,100}\]){0,300}"
 TARGET = r"(?:[^()\n]|\([^()\n]{0,300}\)){0,2000}"
 URL = rf"(?:https?://|ftp://|www\.)(?:[^\s<>\"`\](){END}]|\([^\s<>()]{{0,200}}\)){{1,2000}}"
-URL_END = rf"(?=[.,;:!?)'*_~]*[\s<>\"`\](){END}])"
+OPEN = rf"\((?=[^\s<>(){END}]{{0,200}}[\s<>({END}])"
+URL_END = rf"(?=[.,;:!?)'*_~]*(?:[\s<>\"`\]){END}]|{OPEN}))"
 BLOCKS = "br|p|div|li|ul|ol|tr|td|th|table|hr|h[1-6]|blockquote|section"
 UNSPOKEN = "think|thinking|reasoning|script|style|svg|pre"
 
@@ -105,22 +117,20 @@ def speak_inline(text: str) -> str:
 NO_BOX = r"(?=[^\[ \t]|\[[^ xX]|\[[ xX][^\]])"
 
 LINE_RULES = (
-    rule(rf"[ \t]*(?P<fence>`{{3,}}|~{{3,}})[^`\n{END}]{{0,200}}{EOL}", "", "mute", "fence"),
-    rule(rf"[ \t]*\|[^\n{END}]{{0,4000}}{EOL}", "", "mute"),
-    rule(rf"[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-*:?[ \t]*){{1,50}}{EOL}", "", "mute"),
+    rule(rf"{SP}(?P<fence>`{{3,40}}|~{{3,40}})[^`\n{END}]{{0,200}}{EOL}", "", "mute", "fence"),
+    rule(rf"{SP}\|[^\n{END}]{{0,4000}}{EOL}", "", "mute"),
+    rule(rf"{SP}:?-{{1,200}}:?{SP}(?:\|{SP}:?-{{0,200}}:?{SP}){{1,50}}{EOL}", "", "mute"),
     rule(
-        rf"[ \t]*(?:(?:\*[ \t]*){{3,}}|(?:-[ \t]*){{3,}}|(?:_[ \t]*){{3,}}|={{2,}}[ \t]*){EOL}",
+        rf"{SP}(?:(?:\*{SP}){{3,99}}|(?:-{SP}){{3,99}}|(?:_{SP}){{3,99}}|={{2,99}}{SP}){EOL}",
         " ",
         "break",
     ),
-    rule(rf"[ \t]*\[\^?[^\]\n]{{1,200}}\]:[^\n{END}]{{0,2000}}{EOL}", "", "mute"),
-    rule(r"[ \t]*#{1,6}[ \t]+"),
-    rule(r"[ \t]*>[ \t]?"),
-    rule(
-        r"[ \t]*[-*+•‣◦▪\u2013][ \t]+(?:\[[ xX]\][ \t]+|(?=[^\[ \t])|(?=\[[^ xX])|(?=\[[ xX][^\]]))"
-    ),
-    rule(r"[ \t]*(?P<n>\d{1,3})[.)][ \t]+(?=\S)", lambda match: f"{match['n']}, "),
-    rule(r"[ \t]+(?=[^ \t])", " "),
+    rule(rf"{SP}\[\^?[^\]\n]{{1,200}}\]:[^\n{END}]{{0,2000}}{EOL}", "", "mute"),
+    rule(rf"{SP}#{{1,6}}{GAP}"),
+    rule(rf"{SP}>(?:[ \t]|(?=[^ \t]))"),
+    rule(rf"{SP}[-*+•‣◦▪\u2013]{GAP}(?:\[[ xX]\]{GAP}|{NO_BOX})"),
+    rule(rf"{SP}(?P<n>\d{{1,3}})[.)]{GAP}(?=\S)", lambda match: f"{match['n']}, "),
+    rule(GAP, " "),
 )
 
 EMOJI = (
@@ -136,12 +146,16 @@ INLINE_RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys("hHwWfF", URL_RULES),
     **dict.fromkeys("vV", VERSION_RULES),
     "`": (
-        rule(r"(`{1,2})(?!`)(?P<code>[^`\n]{1,200})\1(?=[^`])", lambda match: code(match["code"])),
-        rule(r"`+(?=[^`])"),
+        rule(r"`(?!`)(?P<code>[^`\n]{1,200})`(?=[^`])", lambda match: code(match["code"])),
+        rule(
+            r"``(?!`)(?P<code>(?:[^`\n]|`(?!`)){1,200})``(?=[^`])",
+            lambda match: code(match["code"]),
+        ),
+        *run("`"),
     ),
-    "*": (rule(r"\*+(?=[^*])", stars),),
-    "_": (rule(r"_+(?=[^_])", underscores),),
-    "~": (rule(r"~(?=\d)", "about "), rule(r"~+(?=[^~])")),
+    "*": run("*", stars),
+    "_": run("_", underscores),
+    "~": (rule(r"~(?=\d)", "about "), *run("~")),
     "[": (
         rule(rf"\[(?P<text>{TEXT})\](?:\({TARGET}\)|\[[^\]\n]{{0,100}}\])", link),
         rule(r"\[\^[^\]\n]{1,50}\]"),
@@ -179,19 +193,19 @@ INLINE_RULES: dict[str, tuple[Rule, ...]] = {
         rule(r"\\[\[\]`*_{}#~|<>\\/^$]"),
         rule(r"\\", " "),
     ),
-    "|": (rule(r"\|+(?=[^|])", ", "),),
+    "|": run("|", ", "),
     "#": (
         rule(r"(?<=\b[CFcf])#(?=\W)", " sharp"),
-        rule(r"#+(?=[^\d#])"),
+        *run("#", but=r"\d"),
     ),
     ".": (rule(r"(?<=[A-Za-z0-9_][A-Za-z_])\.(?=[a-z])", " dot "),),
-    "-": (rule(r"-+>", " to "), rule(r"--+(?=[^->])", " — ")),
-    "=": (rule(r"=+>", " to "),),
+    "-": (rule(r"-{1,20}>", " to "), rule(r"-{2,64}(?=[^->])", " — "), rule(r"-{64}")),
+    "=": (rule(r"={1,20}>", " to "),),
     "→": (rule("→", " to "),),
     "{": (rule(r"\{"),),
     "}": (rule(r"\}"),),
 }
 
-SYMBOL_RULES = (rule(rf"{EMOJI}+"), rule(r"[\u200b\u2060\ufeff\x00-\x08\x0b-\x1f\x7f]+"))
-NEWLINE = regex.compile(r"\n\s*(?=\S)")
+SYMBOL_RULES = (rule(EMOJI), rule(r"[\u200b\u2060\ufeff\x00-\x08\x0b-\x1f\x7f]"))
+NEWLINE = regex.compile(r"\n(?:\s{0,80}(?=\S)|\s{80})")
 PLAIN = regex.compile(r"[A-Za-z0-9 ,;:'\"()?%+/@^\u00a0-\u024f]")

@@ -12,6 +12,7 @@ from .clean import Cleaner, Piece
 WIDE = r"[\uff0c\u3001\uff1b\uff1a]"
 SOFT = regex.compile(rf",(?=\s[^\s\d])|[;:—\u2013](?=\s)|{WIDE}(?=.)", regex.DOTALL)
 BREATH = regex.compile(rf"[,;:—\u2013]\s|{WIDE}|\)\s")
+LOOSE_MARK = regex.compile(r" ([,.;:!?])(?=\s|$)")
 SPACE = regex.compile(r"\s")
 SPEAKABLE = regex.compile(r"[\p{L}\p{N}]")
 
@@ -157,7 +158,7 @@ class Clauses:
     def _clause(self, end: int, pause_ms: int, *, everything: bool = False) -> Clause:
         source, spoken = self._slice(end, everything=everything)
         self._first = False
-        words = " ".join(spoken.split())
+        words = LOOSE_MARK.sub(r"\1", " ".join(spoken.split()))
         return Clause(source, words if SPEAKABLE.search(words) else "", pause_ms)
 
     def _slice(self, end: int, *, everything: bool) -> tuple[str, str]:
