@@ -1,0 +1,100 @@
+"""The doors for carriers: who may come in, and what a call gets."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from motet.streaming import problems
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+from motet.streaming.telephony.routes import router
+from motet.streaming.telephony.twilio import sign
+
+TOKEN = "a-token-of-twilio"
+
+
+def client(token: str = "", **settings: Any) -> TestClient:
+    server = Server.make([], Settings(**settings))
+    app = FastAPI()
+    app.state.server = server
+    problems.install(app)
+    app.include_router(router(server, twilio_token=token))
+    return TestClient(app)
+
+
+def refused(
+    door: TestClient, path: str, headers: dict[str, str] | None = None
+) -> WebSocketDisconnect:
+    with (
+        pytest.raises(WebSocketDisconnect) as caught,
+        door.websocket_connect(path, headers=headers or {}) as websocket,
+    ):
+        websocket.receive_text()
+    return caught.value
+
+
+def test_answer_connects_the_call_and_passes_the_query_on() -> None:
+    headers = {"host": "localhost:8000", "x-forwarded-proto": "https"}
+    response = client().post("/telephony/twilio?voice=george&key=mk-secret", data={"From": "+1"}, headers=headers)
+    assert response.headers["content-type"].startswith("text/xml")
+    stream = ElementTree.fromstring(response.text).find("Connect/Stream")
+    assert stream is not None
+    assert stream.get("url") == "wss://localhost:8000/v1/telephony/twilio"
+    assert [one.attrib for one in stream] == [{"name": "voice", "value": "george"}]
+
+
+def test_with_a_token_only_signed_requests_are_answered() -> None:
+    door = client(TOKEN)
+    fields = {"CallSid": "CA1", "From": "+14158675309"}
+    headers = {"host": "phone.example", "x-forwarded-proto": "https"}
+    good = sign("https://phone.example/telephony/twilio", fields.items(), TOKEN)
+    signed = headers | {"x-twilio-signature": good}
+    assert door.post("/telephony/twilio", data=fields, headers=signed).status_code == 200
+    for wrong in (headers, headers | {"x-twilio-signature": "x"}):
+        assert door.post("/telephony/twilio", data=fields, headers=wrong).status_code == 403
+    changed = fields | {"From": "+1666"}
+    assert door.post("/telephony/twilio", data=changed, headers=signed).status_code == 403
+
+
+def test_with_a_token_an_unsigned_stream_is_closed() -> None:
+    closed = refused(client(TOKEN), "/v1/telephony/twilio")
+    assert closed.code == 1008
+    assert "signed" in closed.reason
+
+
+def test_a_signed_stream_gets_past_the_door() -> None:
+    headers = {"host": "phone.example", "x-forwarded-proto": "https"}
+    good = sign("wss://phone.example/v1/telephony/twilio", [], TOKEN)
+    closed = refused(client(TOKEN), "/v1/telephony/twilio", headers | {"x-twilio-signature": good})
+    assert "no pipeline" in closed.reason  # this server runs none: the door itself was open
+
+
+@pytest.mark.parametrize("carrier", ["telnyx", "plivo", "exotel", "twilio"])
+def test_without_a_token_a_key_opens_by_query_basic_or_bearer(carrier: str) -> None:
+    door = client(api_keys=("mk-good",))
+    path = f"/v1/telephony/{carrier}"
+    basic = base64.b64encode(b"motet:mk-good").decode()
+    assert "key is needed" in refused(door, path).reason
+    assert "unknown" in refused(door, f"{path}?key=mk-bad").reason
+    assert "no pipeline" in refused(door, f"{path}?key=mk-good").reason
+    assert "no pipeline" in refused(door, path, {"authorization": f"Basic {basic}"}).reason
+    assert "no pipeline" in refused(door, path, {"authorization": "Bearer mk-good"}).reason
+
+
+def test_a_foreign_page_may_not_use_an_open_server() -> None:
+    closed = refused(client(), "/v1/telephony/telnyx", {"origin": "https://evil.example"})
+    assert closed.code == 1008
+    assert "origin" in closed.reason
+
+
+def test_an_unknown_carrier_is_told_the_known() -> None:
+    closed = refused(client(), "/v1/telephony/twillio")
+    assert closed.code == 1008
+    assert "did you mean 'twilio'" in closed.reason
