@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Protocol, cast
 
 import numpy as np
@@ -9,7 +11,7 @@ import soxr
 from numpy.typing import NDArray
 
 from .errors import BadInput
-from .frames import Samples
+from .frames import Audio, Samples
 
 Floats = NDArray[np.float32]
 
@@ -109,3 +111,13 @@ class Resampler:
         rest = self._stream.resample_chunk(np.empty(0, np.int16), last=True)
         self._stream.clear()
         return rest
+
+
+def signal_at(pieces: Sequence[Audio], rate_hz: int) -> Floats:
+    """Pieces of audio, of any rates, as one signal in -1..1 at `rate_hz`, of shape (samples,)."""
+    parts = [np.empty(0, np.int16)]
+    for from_hz, run in groupby(pieces, key=lambda piece: piece.rate_hz):
+        pcm = np.concatenate([piece.pcm for piece in run])
+        resampler = Resampler(from_hz, rate_hz)
+        parts += [resampler.push(pcm), resampler.flush()]
+    return to_float(np.concatenate(parts))

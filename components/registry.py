@@ -33,18 +33,18 @@ ENTRIES: dict[str, Entry] = {
     "vad/silero": Entry(
         "vad.silero:SileroVad",
         "speech probability per 32 ms, batched across sessions",
-        packages=("onnxruntime", "faster_whisper"),
+        packages=("onnxruntime", "soxr"),
     ),
     "turn/silence": Entry("turn.silence:SilenceTurn", "a turn ends after a set silence"),
     "turn/smart": Entry(
         "turn.smart:SmartTurn",
         "a turn ends when it sounds finished (smart-turn v3.2)",
-        packages=("onnxruntime", "pipecat"),
+        packages=("onnxruntime", "soxr"),
     ),
     "asr/ct2": Entry(
         "asr.ct2:Ct2Asr",
         "Whisper on CTranslate2, with partial transcripts",
-        packages=("ctranslate2", "faster_whisper"),
+        packages=("ctranslate2", "tokenizers", "soxr"),
     ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",
@@ -61,6 +61,12 @@ ENTRIES: dict[str, Entry] = {
     ),
     "tts/piper": Entry(
         "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "piper")
+    ),
+    "embed/text": Entry(
+        "embed.text:TextEmbedder",
+        "sentence embeddings, batched by tokens",
+        extra="embed",
+        packages=("torch", "transformers"),
     ),
 }
 

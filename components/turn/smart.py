@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from pydantic import Field
 
-from ..audio import Floats, Resampler, to_float
+from ..audio import Floats, signal_at
 from ..base import Setup
 from ..batching import Batcher
 from ..errors import ComponentFailed
@@ -96,20 +96,10 @@ class SmartTurn(TurnShell):
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         clock = asyncio.get_running_loop().time
         began_s = clock()
-        probability = await self._batcher(_signal(tail))
+        probability = await self._batcher(signal_at(tail, RATE_HZ))
         return probability >= self._settings.threshold, (clock() - began_s) * 1000
 
     async def close(self) -> None:
         if self._batcher is not None:
             await self._batcher.close()
             self._batcher = None
-
-
-def _signal(tail: tuple[Audio, ...]) -> Floats:
-    """The tail at 16 kHz, which is what a VAD before it makes of any audio."""
-    rate_hz = tail[-1].rate_hz
-    pcm = np.concatenate([audio.pcm for audio in tail if audio.rate_hz == rate_hz])
-    if rate_hz != RATE_HZ:
-        resampler = Resampler(rate_hz, RATE_HZ)
-        pcm = np.concatenate([resampler.push(pcm), resampler.flush()])
-    return to_float(pcm)
