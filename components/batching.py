@@ -26,6 +26,7 @@ class Batcher(Generic[Item, Result]):
     `bound` waiting items raise `Overloaded`.
 
     `key` keeps items that can't share a batch apart: a batch holds items of one key only.
+    `cost` weighs items (tokens, say): then `size` bounds a batch's total, of one item at least.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Batcher(Generic[Item, Result]):
         bound: int = 4096,
         name: str = "batcher",
         key: Callable[[Item], object] | None = None,
+        cost: Callable[[Item], int] | None = None,
     ) -> None:
         self._infer = infer
         self._size = size
@@ -44,6 +46,7 @@ class Batcher(Generic[Item, Result]):
         self._bound = bound
         self._name = name
         self._key = key
+        self._cost = cost
         self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         self._running: list[tuple[Item, asyncio.Future[Result]]] = []
         self._wake = asyncio.Event()
@@ -103,21 +106,31 @@ class Batcher(Generic[Item, Result]):
         while not self._waiting:
             self._wake.clear()
             await self._wake.wait()
-        if self._window_s and len(self._waiting) < self._size:
+        if self._window_s and self._total() < self._size:
             await asyncio.sleep(self._window_s)
+
+    def _total(self) -> int:
+        if self._cost is None:
+            return len(self._waiting)
+        return sum(self._cost(item) for item, _ in self._waiting)
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Result]]]:
         """The next batch: waiting items of one key, in order, without those given up."""
         batch: list[tuple[Item, asyncio.Future[Result]]] = []
         later: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         first: object = None
-        while self._waiting and len(batch) < self._size:
+        total = 0
+        while self._waiting:
             pair = self._waiting.popleft()
             if pair[1].done():
                 continue
             key = self._key(pair[0]) if self._key else None
+            total += self._cost(pair[0]) if self._cost else 1
             if not batch:
                 first = key
+            elif total > self._size:
+                later.append(pair)
+                break
             (batch if key == first else later).append(pair)
         self._waiting.extendleft(reversed(later))
         return batch

