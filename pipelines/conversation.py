@@ -84,7 +84,7 @@ class Conversation:
     """Items in order, at most `max_items` of them and `max_image_bytes` of pictures.
 
     An item that makes it too long drops the oldest items, a tool call together with its output;
-    items with the role "system" stay, and so does the newest.
+    items with the role "system" stay, and so does the newest (with its tool call).
     """
 
     def __init__(self, max_items: int = 512, max_image_bytes: int = 32 << 20) -> None:
@@ -148,14 +148,14 @@ class Conversation:
 
     def _drop_oldest(self, newest: str) -> list[str]:
         dropped: list[str] = []
+        kept = {mate.id for mate in self._pair(self._items[newest])}
         while self._over():
-            item = next((i for i in self if i.role != "system" and i.id != newest), None)
+            item = next((i for i in self if i.role != "system" and i.id not in kept), None)
             if item is None:
                 break
             for mate in self._pair(item):
-                if mate.id != newest:
-                    del self._items[mate.id]
-                    dropped.append(mate.id)
+                del self._items[mate.id]
+                dropped.append(mate.id)
         return dropped
 
     def _over(self) -> bool:

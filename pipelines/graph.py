@@ -78,9 +78,11 @@ class Graph:
 
     def entries(self, kind: type[Frame]) -> tuple[str, ...]:
         """The nodes that a frame sent into the graph is handed to: on each way down from `input`
-        or `conversation`, the first node that accepts it."""
+        or `conversation`, the first node that accepts it. A `Control` goes where audio goes, by
+        `input` alone: it would start what is meant to wait for a prompt."""
         found: list[str] = []
-        for source in sorted(SOURCES):
+        control = issubclass(kind, Control) and bool(self.outlets[INPUT])
+        for source in [INPUT] if control else sorted(SOURCES):
             self._descend(source, kind, found, set())
         return tuple(dict.fromkeys(found))
 

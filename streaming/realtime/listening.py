@@ -34,6 +34,7 @@ class Utterance:
     committed: bool = False
     announced: bool = False
     partial: str = ""
+    length_ms: float = 0.0
     over_s: float = math.inf
 
 
@@ -57,6 +58,7 @@ class Listening:
         self._open: dict[int, Utterance] = {}
         self._promised: deque[Utterance] = deque()
         self._early: dict[int, Transcript] = {}
+        self._begun_ms = 0.0
 
     @property
     def speaking(self) -> bool:
@@ -66,6 +68,7 @@ class Listening:
     def started(self, frame: SpeechStarted) -> str | None:
         """The item that begins to be spoken, None where a client, not a detector, says so."""
         if not frame.detected:
+            self._begun_ms = frame.start_ms
             return None
         if self._promised and self._was_on_its_way(frame, self._promised[0]):
             self._open[frame.utterance] = self._promised.popleft()
@@ -89,6 +92,7 @@ class Listening:
         early = self._early.pop(frame.utterance, None)
         if one is None:
             return
+        one.length_ms = frame.end_ms - (one.start_ms if one.announced else self._begun_ms)
         if one.announced:
             self._outbox.send(
                 "input_audio_buffer.speech_stopped",
@@ -203,7 +207,10 @@ class Listening:
             item_id=one.item_id,
             content_index=0,
             transcript=text,
-            usage={"type": "duration", "seconds": round(frame.audio_ms / 1000, 3)},
+            usage={
+                "type": "duration",
+                "seconds": round((frame.audio_ms or one.length_ms) / 1000, 3),
+            },
             **self._logprobs(frame),
         )
 
