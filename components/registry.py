@@ -46,6 +46,17 @@ ENTRIES: dict[str, Entry] = {
         "Whisper on CTranslate2, with partial transcripts",
         packages=("ctranslate2", "tokenizers", "soxr"),
     ),
+    "asr/file": Entry(
+        "asr.file:FileAsr",
+        "whole files: cut at pauses, decoded in parallel, checked, with word times",
+        packages=("ctranslate2", "tokenizers", "soxr", "av", "onnxruntime"),
+    ),
+    "diarize/cluster": Entry(
+        "diarize.cluster:ClusterDiarizer",
+        "who spoke when, offline: voices clustered by their spectrum",
+        extra="diarize",
+        packages=("torch", "scipy", "av", "onnxruntime", "resemblyzer"),
+    ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",
         "GGUF models on llama.cpp, continuous batching",

@@ -17,7 +17,7 @@ from ..base import Component, Context, Options, Setup
 from ..errors import BadInput, MissingRequirement
 from ..frames import Data, Frame, MediaFile, Progress, Samples, Segment
 from ..media_read import MediaReader
-from ..models import bundled_path
+from ..models import lacking
 from ..speech import SileroModel, Span, SpanFinder, SpanRules, SpeechStream, speech_model
 from ..transcription import (
     TranscribeOptions,
@@ -91,12 +91,11 @@ class ClusterDiarizer(Component):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         """The weights that aren't installed."""
-        missing: list[str] = []
-        for find in (weights_path, lambda: bundled_path("silero-vad")):
-            try:
-                find()
-            except MissingRequirement as error:
-                missing.append(error.message)
+        missing = lacking("silero-vad")
+        try:
+            weights_path()
+        except MissingRequirement as error:
+            missing.append(error.message)
         return missing
 
     async def load(self) -> None:

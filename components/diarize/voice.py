@@ -13,6 +13,7 @@ from torch import nn
 
 from ..errors import MissingRequirement
 from ..frames import Samples
+from ..mel import filterbank
 from ..models import package_folder
 
 Floats = NDArray[np.float32]
@@ -44,33 +45,7 @@ def weights_path() -> Path:
     return path
 
 
-def mel_bank(bands: int = _BANDS, fft: int = _FFT, rate_hz: int = RATE_HZ) -> Floats:
-    """Triangular mel filters on Slaney's scale, each of unit area: (bands, fft // 2 + 1)."""
-    edges_hz = _mel_to_hz(np.linspace(0, _hz_to_mel(rate_hz / 2), bands + 2))
-    bins_hz = np.linspace(0, rate_hz / 2, fft // 2 + 1)
-    rise = (bins_hz[None] - edges_hz[:-2, None]) / (edges_hz[1:-1] - edges_hz[:-2])[:, None]
-    fall = (edges_hz[2:, None] - bins_hz[None]) / (edges_hz[2:] - edges_hz[1:-1])[:, None]
-    area = 2 / (edges_hz[2:] - edges_hz[:-2])
-    return (np.clip(np.minimum(rise, fall), 0, None) * area[:, None]).astype(np.float32)
-
-
-_LINEAR_HZ = 200 / 3
-_BREAK_HZ = 1000.0
-_LOG_STEP = np.log(6.4) / 27
-
-
-def _hz_to_mel(hz: float) -> float:
-    if hz < _BREAK_HZ:
-        return hz / _LINEAR_HZ
-    return float(_BREAK_HZ / _LINEAR_HZ + np.log(hz / _BREAK_HZ) / _LOG_STEP)
-
-
-def _mel_to_hz(mel: NDArray[np.float64]) -> NDArray[np.float64]:
-    knee = _BREAK_HZ / _LINEAR_HZ
-    return np.where(mel < knee, mel * _LINEAR_HZ, _BREAK_HZ * np.exp(_LOG_STEP * (mel - knee)))
-
-
-def mel_power(pcm: Samples | Floats, bank: Floats) -> Floats:
+def mel_power(pcm: Samples | Floats) -> Floats:
     """Mel power of a signal, frames of 25 ms each 10 ms, centred: (1 + samples // 160, bands)."""
     signal = pcm.astype(np.float32)
     if pcm.dtype == np.int16:
@@ -79,7 +54,7 @@ def mel_power(pcm: Samples | Floats, bank: Floats) -> Floats:
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
     taper = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
     power = np.abs(np.fft.rfft(frames * taper, axis=1)) ** 2
-    return (power @ bank.T).astype(np.float32)
+    return (power @ filterbank(_BANDS).T).astype(np.float32)
 
 
 class _Encoder(nn.Module):
@@ -107,13 +82,12 @@ class VoiceEncoder:
         wanted = self._net.state_dict().keys()
         self._net.load_state_dict({name: state[name] for name in wanted})
         self._net.eval()
-        self._bank = mel_bank()
 
     def embed(self, windows: Sequence[Samples]) -> Floats:
         """Unit vectors (windows, 256), each of up to 1.6 s; shorter ones are repeated to fill."""
         if not windows:
             return np.zeros((0, DIM), np.float32)
-        mels = np.stack([_fill(mel_power(window, self._bank)) for window in windows])
+        mels = np.stack([_fill(mel_power(window)) for window in windows])
         out: list[Floats] = []
         with torch.inference_mode():
             for start in range(0, len(mels), _BATCH):

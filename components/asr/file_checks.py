@@ -1,0 +1,71 @@
+"""Judging what Whisper made of a chunk whose speech a VAD has measured."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+
+from . import checks
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRules:
+    """Limits beyond which a chunk's text isn't believed.
+
+    Words per minute count against the speech that the VAD found: a decoder that ends early says
+    so nowhere else. The others are those of Whisper's authors.
+    """
+
+    compression_ratio: float = 2.4
+    logprob: float = -1.0
+    no_speech: float = 0.6
+    slowest_wpm: float = 70.0
+    fastest_wpm: float = 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the checks need of a decoded chunk. `cut_off` when it ran into the length limit."""
+
+    text: str
+    logprob: float
+    no_speech: float
+    speech_s: float
+    cut_off: bool = False
+
+
+def count_words(text: str) -> float:
+    """Words, also in scripts that put no spaces between them (about two characters a word)."""
+    dense = sum(1 for char in text if _unspaced(char))
+    words = sum(1 for word in text.split() if not all(_unspaced(char) for char in word))
+    return words + dense / 2
+
+
+def _unspaced(char: str) -> bool:
+    if char.isascii() or not unicodedata.category(char).startswith("L"):
+        return False
+    name = unicodedata.name(char, "")
+    return name.startswith(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"))
+
+
+def faults(chunk: Judged, rules: CheckRules) -> tuple[str, ...]:
+    """Names of the checks that the chunk fails, none if it is to be believed."""
+    words = count_words(chunk.text)
+    wpm = words / max(chunk.speech_s, 0.5) * 60
+    limits = checks.Limits(compression_ratio=rules.compression_ratio, logprob=rules.logprob)
+    found = checks.flaws(chunk.text, logprob=chunk.logprob, at_limit=chunk.cut_off, limits=limits)
+    if chunk.speech_s > 4 and wpm < rules.slowest_wpm:
+        found = (*found, "too_few_words")
+    if words > 6 and wpm > rules.fastest_wpm:
+        found = (*found, "too_many_words")
+    return found
+
+
+def is_silence(chunk: Judged, rules: CheckRules) -> bool:
+    """Whether the text was invented over something that isn't speech."""
+    if not checks.normalized(chunk.text) or checks.is_note(chunk.text):
+        return True
+    doubtful = chunk.no_speech > rules.no_speech
+    if doubtful and chunk.logprob < rules.logprob:
+        return True
+    return checks.is_stock_phrase(chunk.text) and (doubtful or chunk.speech_s < 0.2)

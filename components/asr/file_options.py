@@ -1,0 +1,51 @@
+"""How a pipeline file tunes the transcription of whole files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from ..base import Options
+from .file_checks import CheckRules
+from .file_chunks import CutRules
+
+
+class FileOptions(Options):
+    """How files are transcribed unless a request says otherwise.
+
+    `chunk_s` is the longest chunk, `gap_s` the longest pause inside one. `batch` chunks share the
+    decoder. `first_batch` is smaller, for an early first text. `longest_h` refuses longer files.
+    The four limits are those of the checks.
+    """
+
+    device: Literal["cpu", "cuda", "auto"] = "cpu"
+    compute_type: str = "int8"
+    language: str | None = None
+    beam_size: int = Field(default=5, ge=1, le=16)
+    temperature: float = Field(default=0.0, ge=0, le=1)
+    chunk_s: float = Field(default=15.0, ge=5, le=28)
+    gap_s: float = Field(default=1.0, ge=0.2, le=5)
+    batch: int = Field(default=8, ge=1, le=64)
+    first_batch: int = Field(default=3, ge=1, le=64)
+    longest_h: float = Field(default=48.0, gt=0)
+    compression_ratio: float = 2.4
+    logprob: float = -1.0
+    slowest_wpm: float = 70.0
+    fastest_wpm: float = 400.0
+    vad: str = "silero-vad"
+
+    @property
+    def cutting(self) -> CutRules:
+        """How chunks are cut."""
+        return CutRules(longest_s=self.chunk_s, gap_s=self.gap_s)
+
+    @property
+    def checking(self) -> CheckRules:
+        """How their texts are judged."""
+        return CheckRules(
+            compression_ratio=self.compression_ratio,
+            logprob=self.logprob,
+            slowest_wpm=self.slowest_wpm,
+            fastest_wpm=self.fastest_wpm,
+        )
