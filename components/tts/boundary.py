@@ -35,9 +35,11 @@ def sentence_end(text: str, start: int, end: int, *, final: bool) -> int | bool 
     after = text[stop:].lstrip()
     word = NEXT_WORD.match(after[:LOOKAHEAD])
     follows = word[1] if word else ""
-    if not certain and (not after or word is None or word.end() == len(after)):
+    last = _last_word(text[:start])
+    whole = word is not None and word.end() < len(after)
+    if not (certain or whole or (follows and not _hangs_on_next(text[start:stop], last))):
         return None
-    if not after or _ends(text[:start], text[start:stop], after, follows):
+    if not after or _ends(last, text[start:stop], after, follows):
         return stop
     return False
 
@@ -47,25 +49,37 @@ def _closers_end(text: str, end: int) -> int:
     return found.end() if found else end
 
 
-def _ends(before: str, marks: str, after: str, follows: str) -> bool:
-    """Whether a sentence ends between `before` + `marks` and `after`, whose first word is given."""
+def _last_word(before: str) -> str:
+    found = WORD_BEFORE.search(before[-40:])
+    return found[0].strip("'\u2019-") if found else ""
+
+
+def _hangs_on_next(marks: str, last: str) -> bool:
+    """Whether the whole next word counts, not its first letter alone."""
+    if not marks.startswith(".") or marks.startswith(".."):
+        return False
+    plain = last.replace(".", "").lower()
+    single = len(last) == 1 and last.isalpha() and last != "I"
+    return plain in PERHAPS or single or DOTTED.fullmatch(last) is not None
+
+
+def _ends(last: str, marks: str, after: str, follows: str) -> bool:
+    """Whether a sentence ends between the word `last` with its `marks` and `after`.
+
+    `follows` is the first word of `after`, or as much of it as counts.
+    """
     lower = bool(follows) and follows[0].islower()
     if marks[0] in "!?\u061f\u06d4\u0964":
         return not lower or marks[-1] not in QUOTES
     if marks.startswith(("..", "…")):
         return not lower
-    found = WORD_BEFORE.search(before[-40:])
-    word = found[0].strip("'\u2019-") if found else ""
-    plain = word.replace(".", "").lower()
-    starts = follows.lower() in STARTERS and not lower
+    plain = last.replace(".", "").lower()
     if plain in NEVER or (plain in TITLES and not lower):
         return False
     if plain in NUMBERED and after[0].isdigit():
         return False
-    if plain in PERHAPS or DOTTED.fullmatch(word):
-        return starts
-    if len(word) == 1 and word.isalpha() and word != "I":
-        return starts
+    if _hangs_on_next(marks, last):
+        return follows.lower() in STARTERS and not lower
     if lower:
         return len(plain) >= 3 and plain not in TITLES and plain not in NUMBERED
     return True

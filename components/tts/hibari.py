@@ -26,11 +26,12 @@ class HibariTts(Speaker):
 
     The node's `model:` is a voice ("heart" by default), or the path of a voice's ONNX file. The
     other voices are used where they lie in Hibari's cache (HIBARI_HOME); nothing is downloaded.
-    Speeds beyond 0.5 to 2 are reached by stretching.
+    Speeds beyond 0.5 to 1.5 are reached by stretching: what the model speaks
+    faster than that is longer than asked for.
     """
 
     rate_hz = 24000
-    speeds = (0.5, 2.0)
+    speeds = (0.5, 1.5)
     gain_db = 6.0
 
     def __init__(self, setup: Setup) -> None:
