@@ -13,7 +13,9 @@ from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import chat, operate, problems, websocket
+from .admission import Admission
 from .server import Server
+from .telephony import routes as telephony
 
 PAGE = Path(__file__).parent / "page"
 POLICY = (
@@ -37,8 +39,12 @@ def create_app(server: Server) -> FastAPI:
     app.state.server = server
     problems.install(app)
     app.add_middleware(Measured, server=server)
-    for door in (operate, chat):
-        app.include_router(door.router)
+    settings = server.settings
+    admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
+    for door in (operate.router, chat.router):
+        app.include_router(door)
+    for made in (websocket.router, telephony.router):
+        app.include_router(made(server, admission))
     app.include_router(websocket.router(server))
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 

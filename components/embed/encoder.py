@@ -50,11 +50,10 @@ class TextEncoder:
         )
         self._threads = threads
         self._device = torch.device(device)
-        tokenizers, models = cast("Any", AutoTokenizer), cast("Any", AutoModel)
-        self._tokenizer = cast(
-            "Any", tokenizers.from_pretrained(str(folder), local_files_only=True)
-        )
-        self._model = models.from_pretrained(
+        tokenizers: Any = AutoTokenizer
+        models: Any = AutoModel
+        self._tokenizer: Any = tokenizers.from_pretrained(str(folder), local_files_only=True)
+        self._model: Any = models.from_pretrained(
             str(folder), local_files_only=True, dtype=getattr(torch, dtype), use_safetensors=True
         )
         self._model.eval().to(self._device)

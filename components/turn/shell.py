@@ -66,6 +66,7 @@ class TurnShell(Component):
 
     accepts = (Audio, Control)
     emits = (SpeechStarted, Audio, SpeechPaused, SpeechStopped)
+    concurrency = 256
     judged_ms: ClassVar[float] = 0.0
 
     @abstractmethod

@@ -83,6 +83,7 @@ class SileroVad(Component):
     accepts = (Audio, Control)
     emits = (Audio,)
     options = SileroOptions
+    concurrency = 256
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
