@@ -586,7 +586,7 @@ class Heartbeat(_message.Message):
     def __init__(self) -> None: ...
 
 class Status(_message.Message):
-    __slots__ = ("state", "load_s", "message", "active", "utilisation")
+    __slots__ = ("state", "load_s", "message", "active", "utilisation", "code")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         LOADING: _ClassVar[Status.State]
@@ -602,12 +602,14 @@ class Status(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
     UTILISATION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
     state: Status.State
     load_s: float
     message: str
     active: int
     utilisation: float
-    def __init__(self, state: _Optional[_Union[Status.State, str]] = ..., load_s: _Optional[float] = ..., message: _Optional[str] = ..., active: _Optional[int] = ..., utilisation: _Optional[float] = ...) -> None: ...
+    code: str
+    def __init__(self, state: _Optional[_Union[Status.State, str]] = ..., load_s: _Optional[float] = ..., message: _Optional[str] = ..., active: _Optional[int] = ..., utilisation: _Optional[float] = ..., code: _Optional[str] = ...) -> None: ...
 
 class Drain(_message.Message):
     __slots__ = ()

@@ -1,0 +1,212 @@
+"""One suite for every runtime: the same graph behaves the same, wherever its components run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motet.components.frames import (
+    Audio,
+    Data,
+    End,
+    Fault,
+    Frame,
+    Image,
+    Message,
+    Prompt,
+    SpeechStopped,
+    TextInput,
+    Transcript,
+)
+from motet.pipelines import Pipeline, build
+from motet.pipelines.graph import Graph
+from motet.pipelines.runtimes.base import Runtime
+from motet.pipelines.runtimes.local import LocalRuntime
+from motet.pipelines.runtimes.workers import WorkersRuntime
+from motet.pipelines.session import Session
+from motet.pipelines.spec import PipelineSpec
+
+RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {"local": LocalRuntime, "workers": WorkersRuntime}
+pytestmark = pytest.mark.timeout(30)
+
+
+def graph(uses: dict[str, str], edges: list[Any], **extra: Any) -> Graph:
+    node = {key: extra.pop(key) for key in ("scale", "queue", "options") if key in extra}
+    nodes = {name: {"use": use, **node} for name, use in uses.items()}
+    return build(
+        PipelineSpec.model_validate({"name": "t", "nodes": nodes, "edges": edges, **extra})
+    )
+
+
+@pytest.fixture(params=list(RUNTIMES))
+def serve(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`serve(uses, edges)` opens a session on a pipeline of the runtime under test."""
+
+    @asynccontextmanager
+    async def opened(
+        uses: dict[str, str], edges: list[Any], **extra: Any
+    ) -> AsyncIterator[tuple[Pipeline, Session]]:
+        made = graph(uses, edges, **extra)
+        async with Pipeline(made, RUNTIMES[request.param](made)) as pipeline:
+            assert pipeline.ready
+            async with pipeline.session(session_id="s1", key="k1") as session:
+                yield pipeline, session
+
+    return opened
+
+
+async def turn(session: Session, number: int) -> list[Frame]:
+    """The frames of a turn until its end."""
+    found: list[Frame] = []
+    async with asyncio.timeout(10):
+        async for which, _, frame in session:
+            if which == number:
+                found.append(frame)
+                if isinstance(frame, End):
+                    return found
+    raise AssertionError("the session ended")
+
+
+def idle(pipeline: Pipeline) -> bool:
+    return all(node.active == node.queued == 0 for node in pipeline.runtime.status())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is awaited is another task's counter
+            await asyncio.sleep(0.005)
+
+
+CHAIN = ({"a": "workerfakes:Worker", "b": "workerfakes:Worker"}, ["input -> a -> b -> output"])
+ONE = ({"a": "workerfakes:Worker"}, ["input -> a -> output"])
+
+
+async def test_frames_faults_deadlines_and_interrupts(serve: Callable[..., Any]) -> None:
+    async with serve(*CHAIN) as (pipeline, session):
+        texts = [TextInput(f"t{index}", index) for index in range(60)]
+        session.start(1, *texts)
+        assert await turn(session, 1) == [*texts, End()]
+
+        session.start(2, TextInput("context"))
+        assert (await turn(session, 2))[0] == Data(["s1", 2, "k1", 0])
+
+        for number, (text, code) in enumerate(
+            [("bad", "invalid_value"), ("full", "overloaded"), ("fail", "component_failed")], 3
+        ):
+            session.start(number, TextInput("before"), TextInput(text), TextInput("after"))
+            *_, fault, end = await turn(session, number)
+            assert isinstance(fault, Fault)
+            assert (fault.node, fault.code) == ("a", code)
+            assert "told to" in fault.message
+            assert text in fault.message
+            assert end == End()
+
+        session.start(6, TextInput("sleep"), deadline_s=time.monotonic() + 0.2)
+        fault, end = await turn(session, 6)
+        assert isinstance(fault, Fault)
+        assert fault.code == "deadline_exceeded"
+        await until(lambda: idle(pipeline))
+
+        session.start(7, TextInput("first"), TextInput("sleep"))
+        assert (await anext(session))[2] == TextInput("first")
+        session.interrupt()
+        assert await turn(session, 7) == [End(interrupted=True)]
+        await until(lambda: idle(pipeline))
+
+        session.start(8, TextInput("still well"))
+        assert await turn(session, 8) == [TextInput("still well"), End()]
+
+
+async def test_a_slow_reader_slows_the_producer_and_nobody_else(serve: Callable[..., Any]) -> None:
+    sessions = {"max_output_frames": 20}
+    async with serve(*CHAIN, sessions=sessions) as (pipeline, session):
+        session.start(1, TextInput("flood"))
+        assert (await anext(session))[2] == TextInput("x", 0)
+        await asyncio.sleep(0.2)
+        async with pipeline.session() as other:
+            other.start(1, TextInput("hello"))
+            assert await turn(other, 1) == [TextInput("hello"), End()]
+        found = await turn(session, 1)
+        assert [frame.index for frame in found[:-1]] == list(range(1, 20_000))  # type: ignore[attr-defined]
+
+
+async def test_a_five_mebibyte_picture_goes_through(serve: Callable[..., Any]) -> None:
+    pixels = np.random.default_rng(5).integers(0, 255, (1280, 1366, 3), np.uint8)
+    assert pixels.nbytes > 5 * 2**20
+    async with serve(*CHAIN) as (_, session):
+        session.start(1, Image(pixels), TextInput("x"))
+        picture, text, end = await turn(session, 1)
+        assert isinstance(picture, Image)
+        np.testing.assert_array_equal(picture.pixels, pixels)
+        assert (text, end) == (TextInput("x"), End())
+
+
+async def test_a_full_queue_refuses_the_newest_and_serves_the_rest(
+    serve: Callable[..., Any],
+) -> None:
+    scale, queue = {"concurrency": 1}, {"bound": 2}
+    async with serve(*ONE, scale=scale, queue=queue) as (pipeline, session):
+        for number in range(1, 6):
+            session.start(number, TextInput("nap"))
+            await asyncio.sleep(0.02)
+        ends: dict[int, Frame] = {}
+        async with asyncio.timeout(10):
+            async for number, _, frame in session:
+                ends.setdefault(number, frame)
+                if len(ends) == 5 and isinstance(frame, End):
+                    break
+        codes = [frame.code for frame in ends.values() if isinstance(frame, Fault)]
+        assert codes == ["overloaded"] * 2
+        assert {number for number, frame in ends.items() if frame == TextInput("nap")} == {1, 2, 3}
+        await until(lambda: idle(pipeline))
+        assert pipeline.runtime.status()[0].refused == 2
+
+
+async def test_a_run_cancelled_in_the_queue_leaves_no_trace(serve: Callable[..., Any]) -> None:
+    async with serve(*ONE, scale={"concurrency": 1}) as (pipeline, session):
+        session.start(1, TextInput("sleep"))
+        session.start(2, TextInput("queued"))
+        await until(lambda: pipeline.runtime.status()[0].queued == 1)
+        session.interrupt(2)
+        await until(lambda: pipeline.runtime.status()[0].queued == 0)
+        session.interrupt()
+        await until(lambda: idle(pipeline))
+
+
+async def test_a_voice_turn_and_barge_in(serve: Callable[..., Any]) -> None:
+    uses = {"asr": "fakes:Hear", "llm": "fakes:Answer", "tts": "fakes:Say"}
+    edges = ["input -> asr -> conversation", "conversation -> llm -> tts -> output"]
+    async with serve(uses, edges, conversation={}) as (_, session):
+        for index in range(10):
+            await session.send(Audio(np.zeros(320, np.int16), 16_000, index * 20))
+        await session.send(SpeechStopped(1, 200))
+        which, node, heard = await anext(session)
+        assert (which, node, heard) == (0, "asr", Transcript("hello there", True, utterance=1))
+        prompt = Prompt((Message("user", "hello there"),))
+        session.start(1, prompt)
+        answer = await turn(session, 1)
+        spoken = [frame for frame in answer if isinstance(frame, Audio)]
+        assert sum(frame.duration_ms for frame in spoken) == 1600
+        assert isinstance(answer[-1], End)
+        session.start(2, prompt)
+        await anext(session)
+        session.interrupt()
+        session.start(3, prompt)
+        async with asyncio.timeout(10):
+            kinds = [(which, type(frame)) async for which, _, frame in until_end(session, 3)]
+        assert (2, End) in kinds
+        assert kinds.index((2, End)) <= 1, "nothing stale comes after the interrupt"
+        assert (3, Audio) in kinds
+
+
+async def until_end(session: Session, number: int) -> AsyncIterator[tuple[int, str, Frame]]:
+    async for output in session:
+        yield output
+        if output[0] == number and isinstance(output[2], End):
+            return

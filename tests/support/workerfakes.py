@@ -1,0 +1,84 @@
+"""Components for tests of the runtimes: they say which process they are, die, hang, or flood."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+
+from motet.components.base import Component, Context, Options
+from motet.components.errors import BadInput, MissingRequirement, Overloaded
+from motet.components.frames import Data, Frame, Image, Prompt, TextDelta, TextInput
+
+
+class Worker(Component):
+    """Answers each text by what it asks for; everything else comes back as it was."""
+
+    accepts = (TextInput, Image, Data)
+    emits = (TextInput, Image, Data)
+    concurrency = 8
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            match frame:
+                case TextInput(text="pid"):
+                    yield Data(os.getpid())
+                case TextInput(text="context"):
+                    yield Data([context.session_id, context.turn, context.key, context.priority])
+                case TextInput(text="die"):
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case TextInput(text="exit"):
+                    os._exit(3)
+                case TextInput(text="freeze"):
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                case TextInput(text="sleep"):
+                    await asyncio.sleep(3600)
+                case TextInput(text="nap"):
+                    await asyncio.sleep(0.3)
+                    yield frame
+                case TextInput(text="flood"):
+                    for index in range(20_000):
+                        yield TextInput("x", index)
+                case TextInput(text="bad"):
+                    raise BadInput("told to be bad", where=self.setup.node)
+                case TextInput(text="full"):
+                    raise Overloaded("told to be full", where=self.setup.node)
+                case TextInput(text="fail"):
+                    raise RuntimeError("told to fail")
+                case _:
+                    yield frame
+
+
+class LoadOptions(Options):
+    """How loading goes: it takes `load_s`, then `fails` or the process `dies`."""
+
+    load_s: float = 0.0
+    fails: bool = False
+    dies: bool = False
+
+
+class Loads(Worker):
+    """A worker whose loading can be made slow, to fail, or to die."""
+
+    options = LoadOptions
+
+    async def load(self) -> None:
+        told = LoadOptions.model_validate(self.setup.options)
+        await asyncio.sleep(told.load_s)
+        if told.dies:
+            os._exit(9)
+        if told.fails:
+            raise MissingRequirement("the weights are not there", where=self.setup.node)
+
+
+class Talk(Component):
+    """A model that answers every prompt with the process that it runs in, word by word."""
+
+    accepts = (Prompt,)
+    emits = (TextDelta,)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for _ in frames:
+            for word in ("I", "am", str(os.getpid())):
+                yield TextDelta(word + " ")
