@@ -38,6 +38,12 @@ class Channel(Generic[Item]):
         """Whether `close` was called; items may still wait."""
         return self._closed
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `offer` would take an item, or raise."""
+        full = len(self._items) >= self._capacity
+        return not self._closed and not (full and self._overflow == "block")
+
     def offer(self, item: Item) -> bool:
         """Put without waiting; False when a "block" channel is full or the channel is closed.
 

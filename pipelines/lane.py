@@ -56,9 +56,14 @@ class Lane:
         return sent
 
     def offer(self, frame: Frame, targets: tuple[str, ...]) -> bool:
-        """Hand a frame over without waiting; False if an entry node is full or over."""
-        taken = [self._inbox(name).offer(frame) for name in targets]
-        return all(taken)
+        """Hand a frame over without waiting: to all entry nodes, or to none (False) if one of
+        them is full or over."""
+        inboxes = [self._inbox(name) for name in targets]
+        if not all(inbox.has_room for inbox in inboxes):
+            return False
+        for inbox in inboxes:
+            inbox.offer(frame)
+        return True
 
     def finish(self) -> None:
         """No more frames come in from outside."""

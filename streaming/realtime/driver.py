@@ -204,6 +204,8 @@ class Driver:
         if not self._session.graph.entries(type(frame)):
             return
         try:
+            if self._session.offer(frame):
+                return
             async with asyncio.timeout(FEED_LIMIT_S):
                 await self._session.send(frame)
         except TimeoutError:
