@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..components.errors import BadInput
 from ..components.frames import CallRequest, Message
 from .conversation import Item
+from .turns import has_words
 
 _TOKENS_PER_MESSAGE = 4
 _TOKENS_PER_IMAGE = 256
@@ -114,6 +115,8 @@ def _message(item: Item, outputs: dict[str, Item]) -> Message | None:
     if item.call is not None:
         return Message("assistant", calls=(item.call,)) if item.call.call_id in outputs else None
     text = item.heard.strip()
+    if item.audio and item.role == "user" and not has_words(text):
+        return None
     return Message(item.role, text, images=item.images) if text or item.images else None
 
 

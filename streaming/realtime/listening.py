@@ -93,12 +93,8 @@ class Listening:
         if one is None:
             return
         one.length_ms = frame.end_ms - (one.start_ms if one.announced else self._begun_ms)
-        if one.announced:
-            self._outbox.send(
-                "input_audio_buffer.speech_stopped",
-                audio_end_ms=self._client_ms(frame.end_ms),
-                item_id=one.item_id,
-            )
+        if one.announced and not one.committed:
+            self._tell_stopped(one, frame.end_ms)
         if frame.dropped:
             self._drop(frame.utterance, one)
         elif not one.committed:
@@ -114,6 +110,8 @@ class Listening:
         if one is None:
             one = Utterance(self._outbox.new_id("item"))
             self._promised.append(one)
+        else:
+            self._tell_stopped(one, position_ms)
         one.committed_ms = position_ms
         self._commit(one, now_s, answer=False)
 
@@ -135,7 +133,7 @@ class Listening:
             self._grow(one, frame.text)
         return None
 
-    def fault(self, frame: Fault) -> None:
+    def fault(self, frame: Fault, position_ms: float) -> None:
         """A listening component failed: what it was at is lost, and says so."""
         if frame.utterance:
             one = self._open.pop(frame.utterance, None)
@@ -144,7 +142,10 @@ class Listening:
             lost = [*self._open.values(), *self._promised]
             self._open.clear()
             self._promised.clear()
+            self._early.clear()
         for one in lost:
+            if one.announced and not one.committed:
+                self._tell_stopped(one, position_ms)
             self._fail(one, frame.code, frame.message)
 
     def deadline_s(self) -> float:
@@ -160,6 +161,13 @@ class Listening:
             self._fail(one, "transcription_timeout", "The transcript took too long.")
         while self._promised and self._promised[0].over_s + self._limit_s <= now_s:
             self._fail(self._promised.popleft(), "transcription_timeout", "No transcript came.")
+
+    def _tell_stopped(self, one: Utterance, end_ms: float) -> None:
+        self._outbox.send(
+            "input_audio_buffer.speech_stopped",
+            audio_end_ms=self._client_ms(end_ms),
+            item_id=one.item_id,
+        )
 
     def _keep_early(self, frame: Transcript) -> None:
         """A transcript may overtake the end of its utterance, which comes on another way."""

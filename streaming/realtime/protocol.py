@@ -213,7 +213,7 @@ class RealtimeProtocol:
     def _listen(self, node: str, frame: Frame, now_s: float) -> None:
         """A frame of the standing stream. Where two nodes hand on the same, the first counts."""
         if isinstance(frame, Fault):
-            self._state.listening.fault(frame)
+            self._state.listening.fault(frame, self._buffer.position_ms)
         elif isinstance(frame, End):
             self._end(1011, "server_error", "The pipeline can't listen any more.")
         elif self._sources.setdefault(type(frame), node) != node:
