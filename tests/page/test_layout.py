@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser
 
-from .conftest import browsing, serving, visit
+from ..support.serving import serving
+from .conftest import browsing, visit
 
 PAGE = Path(__file__).parents[2] / "streaming" / "page"
 
@@ -38,7 +39,7 @@ CONTRAST = """() => {
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving([]) as url:
+    with serving() as url:
         yield url
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from playwright.async_api import Page
 
-from .conftest import browsing, serving, visit
+from ..support.serving import serving
+from .conftest import browsing, visit
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving([]) as url:
+    with serving() as url:
         yield url
 
 

@@ -192,8 +192,7 @@ class TalkView {
     const key = el("input", { type: "password", "aria-label": "API key", autocomplete: "off" });
     const act = () => {
       if (asksKey) storedKey.set(key.value.trim());
-      if (this.talk.active) this.talk.retryNow();
-      else this.talk.start();
+      this.talk.again();
     };
     const form = el(
       "form",

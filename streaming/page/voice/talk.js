@@ -72,6 +72,7 @@ export class Talk extends EventTarget {
   /** Must be called from a click or a key press, or the browser keeps the sound off. */
   async start({ listen = true } = {}) {
     if (this.active) return;
+    this.listens = listen;
     this.become("connecting");
     this.fire("problem", { problem: null });
     try {
@@ -127,9 +128,19 @@ export class Talk extends EventTarget {
     this.become("idle");
   }
 
+  /** Ends with a problem; what was typed and not sent waits for `again`. */
   fail(problem) {
+    const { waiting } = this;
     this.stop();
+    this.waiting = waiting;
     this.fire("problem", { problem });
+  }
+
+  /** Once more, with or without the microphone as before; at once, if it is waiting to. */
+  again() {
+    clearTimeout(this.retry);
+    if (this.active) this.connect();
+    else this.start({ listen: this.listens });
   }
 
   lost(problem) {
@@ -146,26 +157,17 @@ export class Talk extends EventTarget {
     this.retry = setTimeout(() => this.connect(), retryS * 1000);
   }
 
-  /** Tries the connection again now instead of after the pause. */
-  retryNow() {
-    clearTimeout(this.retry);
-    if (this.active) this.connect();
-  }
-
   configure(settings) {
     this.settings = settings;
-    this.updateSentAt = performance.now();
-    if (!this.client) return;
-    this.client.send("session.update", {
-      session: settings.session({ spoken: this.player.audible }),
-    });
+    const session = settings.session({ spoken: this.player?.audible });
+    this.client?.send("session.update", { session });
   }
 
   /** Sends typed text as a turn; opens the conversation without a microphone if there is none. */
   async say(text) {
-    if (!this.active) await this.start({ listen: false });
     if (!this.opened) {
       this.waiting.push(text);
+      if (!this.active) await this.start({ listen: false });
       return;
     }
     await this.interrupt();
@@ -230,7 +232,6 @@ export class Talk extends EventTarget {
 const REACTIONS = {
   "session.created": (talk) => talk.configure(talk.settings),
   "session.updated": (talk) => {
-    talk.roundTripMs = performance.now() - talk.updateSentAt;
     if (talk.opened) return;
     talk.opened = true;
     talk.sent = new SentClock();
