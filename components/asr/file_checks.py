@@ -54,11 +54,25 @@ def faults(chunk: Judged, rules: CheckRules) -> tuple[str, ...]:
     wpm = words / max(chunk.speech_s, 0.5) * 60
     limits = checks.Limits(compression_ratio=rules.compression_ratio, logprob=rules.logprob)
     found = checks.flaws(chunk.text, logprob=chunk.logprob, at_limit=chunk.cut_off, limits=limits)
+    if "repetition" not in found and says_twice(chunk.text):
+        found = (*found, "repetition")
     if chunk.speech_s > 4 and wpm < rules.slowest_wpm:
         found = (*found, "too_few_words")
     if words > 6 and wpm > rules.fastest_wpm:
         found = (*found, "too_many_words")
     return found
+
+
+def says_twice(text: str) -> bool:
+    """Whether a text begins anew with its own beginning: four words of it stand there twice.
+
+    Short audio makes the decoder do this. Speakers do it too, so it is worth a second look only.
+    """
+    words = checks.normalized(text).split()
+    begin = words[:4]
+    return len(begin) == 4 and any(
+        words[place : place + 4] == begin for place in range(4, len(words) - 3)
+    )
 
 
 def is_silence(chunk: Judged, rules: CheckRules) -> bool:

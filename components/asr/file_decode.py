@@ -28,6 +28,7 @@ from .whisper import Whisper
 _TOKENS_PER_S = 9
 _TAIL_S = 2.0
 _WINDOW_FRAMES = 3000
+_FEWEST_FRAMES = 1000
 _HOTTER = (0.4, 0.8)
 _DEEPEST = 2
 
@@ -151,7 +152,7 @@ class ChunkDecoder:
     ) -> list[_Heard]:
         longest_s = max(chunk.duration_s for chunk in chunks)
         wanted = int(np.ceil((longest_s + _TAIL_S) * FRAMES_PER_S / 100)) * 100
-        frames = _WINDOW_FRAMES if full else min(_WINDOW_FRAMES, wanted)
+        frames = _WINDOW_FRAMES if full else min(_WINDOW_FRAMES, max(wanted, _FEWEST_FRAMES))
         encoded = [self._encode(chunk, frames, stop) for chunk in chunks]
         stacked = _view(np.stack(encoded))
         languages = self._languages(stacked, chunks, vote)
