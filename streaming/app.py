@@ -45,7 +45,6 @@ def create_app(server: Server) -> FastAPI:
         app.include_router(door)
     for made in (websocket.router, telephony.router):
         app.include_router(made(server, admission))
-    app.include_router(websocket.router(server))
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
     @app.get("/", include_in_schema=False)
