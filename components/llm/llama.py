@@ -153,7 +153,8 @@ class LlamaLlm(Component):
                 async for piece in pieces:
                     yield piece
         except ComponentFailed as error:
-            if self._child is not None and not self._child.alive:
+            # The connection breaks a moment before the process is known to be over.
+            if self._child is not None and await self._child.ended(0.5):
                 raise ComponentFailed(
                     "llama.cpp's process ended; the next prompt starts it again",
                     where=self.setup.node,

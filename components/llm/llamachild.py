@@ -29,6 +29,16 @@ class LlamaChild:
         """Whether the process runs."""
         return self._process is not None and self._process.returncode is None
 
+    async def ended(self, within_s: float) -> bool:
+        """Whether the process is over, or is so `within_s` seconds."""
+        try:
+            async with asyncio.timeout(within_s):
+                if self._process is not None:
+                    await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def start(self) -> None:
         """Start the process and wait until the model is loaded. Cancelling ends the process.
 

@@ -16,6 +16,8 @@ from motet.components.frames import Audio, Frame, Samples, Spoken, TextDelta, Vo
 from motet.components.models import locate
 from motet.components.registry import component_class
 
+pytestmark = pytest.mark.timeout(60)
+
 pytest.importorskip("hibari")
 whisper = pytest.importorskip("faster_whisper")
 
