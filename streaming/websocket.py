@@ -18,7 +18,7 @@ from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
 from .observe import TurnRecord, record_turn
 from .offer import offer_of
-from .realtime.driver import Closed, Conversing, Driver, Outgoing
+from .realtime.driver import FLUSH_LIMIT_S, Closed, Conversing, Driver, Outgoing
 from .realtime.effects import Report
 from .realtime.faults import ClientError, error_body
 from .realtime.protocol import RealtimeProtocol
@@ -29,7 +29,6 @@ from .server import Forbidden, Server
 
 DOOR = "realtime"
 KEY_PROTOCOL = "openai-insecure-api-key."
-FLUSH_LIMIT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +147,7 @@ async def converse(
                 group.create_task(read(websocket, driver, observer.received))
                 group.create_task(write(websocket, outgoing))
                 group.create_task(driver.run())
+                group.create_task(outgoing.ended())
                 group.create_task(leave_at_shutdown(server, outgoing))
         except* Closed as closed:
             ended = [error for error in closed.exceptions if isinstance(error, Closed)]
@@ -194,8 +194,6 @@ async def leave_at_shutdown(server: Server, outgoing: Outgoing) -> None:
     """Tell the client to come back when the server stops."""
     await server.stopping.wait()
     outgoing.end(Closed(1012, "The server is restarting."))
-    await asyncio.sleep(FLUSH_LIMIT_S)
-    raise Closed(1012, "The server is restarting.")
 
 
 class Observer:

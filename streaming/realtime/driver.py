@@ -19,6 +19,7 @@ from .effects import Cancel, Close, Effect, Event, Feed, Open, Report, Send
 from .faults import ClientError
 
 FEED_LIMIT_S = 10.0
+FLUSH_LIMIT_S = 5.0
 
 
 class Closed(Exception):
@@ -63,6 +64,7 @@ class Outgoing:
         self._events: deque[str] = deque()
         self._bytes = 0
         self._wake = asyncio.Event()
+        self._ending = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._end: Closed | None = None
@@ -85,8 +87,17 @@ class Outgoing:
     def end(self, closed: Closed) -> None:
         """What is in comes out, then `take` raises this."""
         self._end = self._end or closed
+        self._ending.set()
         self._wake.set()
         self._room.set()
+
+    async def ended(self) -> None:
+        """Wait for the end, and leave the client some time to take what is in. Raises `Closed`."""
+        while self._end is None:
+            self._ending.clear()
+            await self._ending.wait()
+        await asyncio.sleep(FLUSH_LIMIT_S)
+        raise self._end
 
     async def take(self) -> str:
         """The next event as JSON. Raises `Closed` after the last."""
@@ -140,11 +151,8 @@ class Driver:
         await self._carry_out(self._protocol.start())
 
     async def receive(self, message: str | bytes | dict[str, Any]) -> None:
-        """A client's event. Waits while the pipeline can't take more audio.
-
-        Raises:
-            Closed: it couldn't for too long (1013).
-        """
+        """A client's event. Waits while the pipeline can't take more audio; where that is for too
+        long, the conversation ends (1013)."""
         await self._carry_out(self._protocol.receive(message, self._loop.time()))
 
     async def refuse(self, error: BadInput) -> None:
@@ -211,9 +219,9 @@ class Driver:
         except TimeoutError:
             overload = ClientError("overloaded", "The server can't keep up with the audio.")
             self._apply(self._protocol.refuse(overload))
-            raise Closed(1013, "The server can't keep up with the audio.") from None
+            self._outgoing.end(Closed(1013, overload.message))
         except BadInput as error:
-            raise Closed(1011, str(error)[:100]) from error
+            self._outgoing.end(Closed(1011, error.message))
 
     def _rearm(self) -> None:
         """One timer, moved only when it would ring too late."""
