@@ -40,6 +40,7 @@ _PHRASES = frozenset(
     if line.strip()
 )
 _NOTE = re.compile(r"[\s.,!?…]*([\[(♪*].*[\])♪*]|♪+)[\s.,!?…]*", re.DOTALL)
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _MARKS = re.compile(r"[^\w\s]|_")
 
 
@@ -47,7 +48,8 @@ _MARKS = re.compile(r"[^\w\s]|_")
 class Limits:
     """Beyond these a decode isn't trusted; the first three are those of Whisper's authors.
 
-    `words_per_s` counts words per second of voiced audio, from `few_words` words on.
+    Words per second of voiced audio: more than `words_per_s` (from `few_words` words on) can't be
+    said, less than `least_words_per_s` (from `long_s` on) means that some were left out.
     """
 
     compression_ratio: float = 2.4
@@ -55,6 +57,8 @@ class Limits:
     no_speech: float = 0.6
     words_per_s: float = 7.0
     few_words: int = 6
+    least_words_per_s: float = 1.0
+    long_s: float = 4.0
 
 
 def compression_ratio(text: str) -> float:
@@ -66,6 +70,12 @@ def compression_ratio(text: str) -> float:
 def normalized(text: str) -> str:
     """Lower case, without punctuation, single spaces."""
     return " ".join(_MARKS.sub(" ", text.lower().replace("'", "")).split())
+
+
+def word_count(text: str) -> float:
+    """Words; where they aren't parted by spaces, two characters count as one."""
+    characters = len(_UNSPACED.findall(text))
+    return len(_UNSPACED.sub(" ", text).split()) + characters / 2
 
 
 def is_note(text: str) -> bool:
@@ -100,7 +110,7 @@ def flaws(
     limits: Limits | None = None,
 ) -> tuple[str, ...]:
     """What speaks against a decode, worth another try: "repetition", "low_confidence", "too_fast",
-    "cut_off". `at_limit` says that it ended because it got too long.
+    "too_slow", "cut_off". `at_limit` says that it ended because it got too long.
     """
     limits = limits or Limits()
     found: list[str] = []
@@ -108,10 +118,13 @@ def flaws(
         found.append("repetition")
     if logprob < limits.logprob:
         found.append("low_confidence")
-    words = len(text.split())
+    words = word_count(text)
     possible = limits.words_per_s * max(voiced_s or 0.0, 0.5)
     if voiced_s is not None and words > max(possible, limits.few_words):
         found.append("too_fast")
+    least = limits.least_words_per_s * (voiced_s or 0.0)
+    if voiced_s is not None and voiced_s >= limits.long_s and words < least:
+        found.append("too_slow")
     if at_limit:
         found.append("cut_off")
     return tuple(found)

@@ -13,6 +13,7 @@ WINDOW_S = 30
 WINDOW_FRAMES = WINDOW_S * FRAMES_PER_S
 _STEP_FRAMES = 500
 _SHORTEST_FRAMES = 1000
+_MOST_TOKENS = 224
 CONTEXT_STEP = 16
 MAX_CONTEXT = 224
 
@@ -59,9 +60,8 @@ class Request:
     @property
     def token_limit(self) -> int:
         """Most tokens that the text may have: nobody says more than ten in a second."""
-        longest = 448 - len(self.context) - 8
         spoken = int(self.duration_s * 10) + 12 if self.max_tokens is None else self.max_tokens
-        return max(1, min(spoken, longest))
+        return max(1, min(spoken, _MOST_TOKENS))
 
 
 @dataclass(frozen=True, slots=True)

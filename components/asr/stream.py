@@ -39,17 +39,20 @@ Work = asyncio.Task[Decoded]
 class StreamRules:
     """When a session's audio is decoded.
 
-    A partial transcript is tried each `partial_ms` of new audio; a window over `window_ms` is cut
-    at a pause, its first part decoded for good.
+    A partial transcript is tried each `partial_ms` of new audio. A window over `window_ms` is cut
+    at a pause, its first part decoded for good; so is what came before a pause that the speaker
+    went on from, if it is over `settle_ms`: the end of a long speech then is soon decoded.
     """
 
     partial_ms: float = 600.0
     window_ms: float = 25_000.0
+    settle_ms: float = 10_000.0
 
 
 @dataclass(slots=True, eq=False)
 class _Utterance:
-    """`settled` are the decodes of windows that were cut off, `tail` is that of the rest.
+    """`settled` are the decodes of windows that were cut off, `tail` is that of the rest (of its
+    first `tail_pieces`).
 
     `stretches` holds what each of them decodes, so that it can be judged afterwards.
     """
@@ -58,6 +61,7 @@ class _Utterance:
     window: Window = field(default_factory=Window)
     settled: list[Work] = field(default_factory=list["Work"])
     tail: Work | None = None
+    tail_pieces: int = 0
     stretches: dict[Work, Stretch] = field(default_factory=dict["Work", Stretch])
     partial: Work | None = None
     partial_at_ms: float = 0.0
@@ -143,7 +147,7 @@ class Stream:
         speech = one.window.add(audio)
         one.audio_ms += audio.duration_ms
         if speech >= _RESUMED and one.tail is not None:
-            self._drop_tail(one)
+            self._resume(one, one.tail)
         if one.window.duration_ms >= self._rules.window_ms:
             stretch = one.window.cut().stretch()
             if stretch is not None:
@@ -175,6 +179,17 @@ class Stream:
         stretch = one.window.stretch()
         if stretch is not None:
             one.tail = self._begin(one, stretch, "tail")
+            one.tail_pieces = one.window.pieces
+
+    def _resume(self, one: _Utterance, tail: Work) -> None:
+        """The speaker goes on after a pause: what came before it stands, if it is long enough."""
+        stretch = one.stretches[tail]
+        if stretch.voiced_s * 1000 < self._rules.settle_ms:
+            self._drop_tail(one)
+            return
+        one.settled.append(tail)
+        one.tail = None
+        one.window.split(one.tail_pieces)
 
     def _drop_tail(self, one: _Utterance) -> None:
         if one.tail is not None:

@@ -161,17 +161,18 @@ class Whisper:
             beam_size=1 if first.temperature else first.beam_size,
             sampling_temperature=first.temperature or 1.0,
             sampling_topk=0 if first.temperature else 1,
-            max_length=len(prompts[0]) + limit,
+            # It writes at most half of this, and no more than this less the prompt.
+            max_length=max(2 * limit, len(prompts[0]) - 1 + limit),
             return_scores=True,
             return_no_speech_prob=True,
             max_initial_timestamp_index=50,
         )
         return [
-            self._decoded(request, language, result)
+            self._decoded(request, language, result, limit)
             for request, language, result in zip(requests, languages, results, strict=True)
         ]
 
-    def _decoded(self, request: Request, language: str, result: Any) -> Decoded:
+    def _decoded(self, request: Request, language: str, result: Any, limit: int) -> Decoded:
         tokens = cast("list[int]", result.sequences_ids[0])
         text = self.tokens.decode(tokens).strip()
         # The score is the mean over the tokens written; the end, which counts too, is not in it.
@@ -179,7 +180,7 @@ class Whisper:
         flaws = checks.flaws(
             text,
             logprob=logprob,
-            at_limit=len(tokens) >= request.token_limit,
+            at_limit=len(tokens) >= limit,
             voiced_s=request.voiced_s,
         )
         return Decoded(

@@ -57,9 +57,17 @@ class Window:
         kept = [p for p in self._pieces if p.end_ms > begin_ms and p.start_ms < end_ms]
         return Stretch(signal_at(kept, RATE_HZ), self.voiced_ms / 1000)
 
+    @property
+    def pieces(self) -> int:
+        """How many pieces it holds."""
+        return len(self._pieces)
+
     def cut(self) -> Window:
         """Split off the part before the best pause in its second half; the rest stays here."""
-        place = self._pause()
+        return self.split(self._pause())
+
+    def split(self, place: int) -> Window:
+        """Split off the first `place` pieces."""
         first = Window(self._pieces[:place])
         rest = Window(self._pieces[place:])
         self._pieces, self._speech = rest._pieces, rest._speech
