@@ -42,7 +42,9 @@ def refused(
 
 def test_answer_connects_the_call_and_passes_the_query_on() -> None:
     headers = {"host": "localhost:8000", "x-forwarded-proto": "https"}
-    response = client().post("/telephony/twilio?voice=george&key=mk-secret", data={"From": "+1"}, headers=headers)
+    response = client().post(
+        "/telephony/twilio?voice=george&key=mk-secret", data={"From": "+1"}, headers=headers
+    )
     assert response.headers["content-type"].startswith("text/xml")
     stream = ElementTree.fromstring(response.text).find("Connect/Stream")
     assert stream is not None
