@@ -18,6 +18,7 @@ FFT = 400
 FRAMES_PER_S = RATE_HZ // HOP
 _FLOOR = 1e-10
 _RANGE_LOG10 = 8.0
+_BLOCK_FRAMES = 8
 
 
 def _hz_of_mel(mel: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,6 +44,18 @@ def _window() -> Floats:
     return np.hanning(FFT + 1)[:-1].astype(np.float32)
 
 
+def _banded(power: Floats, mels: int) -> Floats:
+    """Power of shape (frames, 201) in mel bands, of shape (mels, frames).
+
+    A few frames at a time: a large product would wake the threads of numpy's BLAS, which spin.
+    """
+    bands = np.empty((mels, len(power)), np.float32)
+    for start in range(0, len(power), _BLOCK_FRAMES):
+        block = slice(start, start + _BLOCK_FRAMES)
+        bands[:, block] = filterbank(mels) @ power[block].T
+    return bands
+
+
 def log_mel(samples: Floats, *, mels: int = 80, frames: int | None = None) -> Floats:
     """The spectrogram of a signal, of shape (mels, frames), roughly in -1..1.
 
@@ -58,7 +71,7 @@ def log_mel(samples: Floats, *, mels: int = 80, frames: int | None = None) -> Fl
     windows = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:counted]
     spectrum = np.fft.rfft(windows * _window(), axis=1)
     power = spectrum.real**2 + spectrum.imag**2
-    logs = np.log10(np.maximum(filterbank(mels) @ power.T, _FLOOR))
+    logs = np.log10(np.maximum(_banded(power, mels), _FLOOR))
     least = max(float(logs.max(initial=np.log10(_FLOOR))) - _RANGE_LOG10, np.log10(_FLOOR))
     whole = np.full((mels, frames), least, np.float32)
     np.maximum(logs, least, out=whole[:, :counted])
