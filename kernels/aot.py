@@ -54,7 +54,7 @@ def compile_for(
     built = tr.compile(
         source,
         target=tr.backends.compiler.GPUTarget("cuda", capability, 32),
-        options={"num_warps": num_warps, "num_stages": num_stages},
+        options={"num_warps": num_warps, "num_stages": num_stages, "enable_fp_fusion": True},
     )
     registers, spills = _usage(built.asm["cubin"])
     return MachineCode(

@@ -63,14 +63,15 @@ def quantise_rows(x: Tensor, groups: RowGroups, dtype: torch.dtype) -> tuple[Ten
 def row_scales(scales: Tensor, groups: RowGroups, rows: int) -> Tensor:
     """Scales (..., n_scales) laid out per row: (..., rows)."""
     lead = scales.shape[:-1]
-    blocks = scales.reshape(*lead, -1, 1, groups.groups, 1)
+    blocks = scales.reshape(*lead, scales.shape[-1] // groups.groups, 1, groups.groups, 1)
     full = blocks.expand(*lead, -1, groups.repeat, groups.groups, groups.inner)
     return full.flatten(-4)[..., :rows]
 
 
 def _group_absmax(x: Tensor, groups: RowGroups) -> Tensor:
     padded = functional.pad(x.abs().amax(-1), (0, -x.shape[-2] % groups.block))
-    blocks = padded.reshape(*x.shape[:-2], -1, groups.repeat, groups.groups, groups.inner)
+    count = padded.shape[-1] // groups.block
+    blocks = padded.reshape(*x.shape[:-2], count, groups.repeat, groups.groups, groups.inner)
     return blocks.amax((-3, -1)).flatten(-2)
 
 

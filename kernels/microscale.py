@@ -140,4 +140,5 @@ def _e8m0_code(peaks: Tensor, exponent_max: int) -> Tensor:
 
 
 def _blocks(x: Tensor, block: int) -> Tensor:
-    return functional.pad(x, (0, -x.shape[-1] % block)).reshape(*x.shape[:-1], -1, block)
+    padded = functional.pad(x, (0, -x.shape[-1] % block))
+    return padded.reshape(*x.shape[:-1], padded.shape[-1] // block, block)

@@ -62,10 +62,11 @@ def quantise_rows_kernel(
         tl.store(dot_ptr + bh * rows + row, product, mask=row < rows)
     if CENTRE:
         x = tl.where(inside, x - mean[None, :], 0.0)
-    # x * 0 is NaN where x is NaN or infinite; a maximum alone would lose it.
-    peak = tl.max(tl.abs(x), 1) + tl.sum(x * 0.0, 1)
-    grouped = tl.max(tl.reshape(peak, [OUTER, REPEAT, GROUPS, INNER]), 3)
-    scale = tl.maximum(tl.max(grouped, 1) / limit, 1e-12, propagate_nan=tl.PropagateNan.ALL)
+    peak = tl.reshape(tl.max(tl.abs(x), 1), [OUTER, REPEAT, GROUPS, INNER])
+    # A maximum drops NaN, a sum keeps it, and x * 0 is NaN for infinity too.
+    taint = tl.reshape(tl.sum(x * 0.0, 1), [OUTER, REPEAT, GROUPS, INNER])
+    scale = tl.maximum(tl.max(tl.max(peak, 3), 1) / limit, 1e-12)
+    scale += tl.sum(tl.sum(taint, 3), 1)
     spread = tl.broadcast_to(scale[:, None, :, None], [OUTER, REPEAT, GROUPS, INNER])
     scaled = x / tl.reshape(spread, [BLOCK])[:, None]
     index = pid * (OUTER * GROUPS) + tl.arange(0, OUTER * GROUPS)

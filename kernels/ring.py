@@ -83,11 +83,19 @@ def ring_attention(
         whole = intersection(columns, keys)
         return _attend(q, tensors, whole, causal, offset, factor, precision, emulated)
 
-    kv = sage.prepare(k, v, precision, emulated).tensors() if precision.quantised else [k, v]
-    own = pack([*kv, key_mask] if key_mask is not None else kv)
     sizes = [packed_bytes(shard.parts(length)) for length in lengths]
-    out, lse = _rotate(own, sizes, group, attend, traffic)
+    # The buffer has no name here: it is freed once it was sent.
+    out, lse = _rotate(
+        _own_buffer(k, v, key_mask, precision, emulated), sizes, group, attend, traffic
+    )
     return out.to(q.dtype), lse
+
+
+def _own_buffer(
+    k: Tensor, v: Tensor, key_mask: Tensor | None, precision: Precision, emulated: bool
+) -> Tensor:
+    kv = sage.prepare(k, v, precision, emulated).tensors() if precision.quantised else [k, v]
+    return pack([*kv, key_mask] if key_mask is not None else kv)
 
 
 def _rotate(

@@ -1,8 +1,9 @@
 """How many bytes a tile's decode needs at its peak, and the largest tile that fits a budget.
 
-A convolutional decoder is widest where resolution and channels are both high; there a residual
-block holds its input, the normalised copy and the convolution's output at once. That count of live
-tensors, times the largest layer, is the estimate; the tests measure it against real decodes.
+A convolutional decoder is widest where resolution and channels are both high, and how many tensors
+of that size live at once depends on the place: on entering a level its input, the normalised copy
+and the activation; inside it also the level's own input and the two steps of the residual sum. The
+largest of these is the estimate; the tests measure it against real decodes.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,20 @@ from dataclasses import dataclass
 
 from .tiles import Tiling
 
-RESIDUAL_LIVE = 3.0
-"""Full-size tensors alive inside a residual block: its input, the norm's output, the conv's."""
+ENTRY_LIVE = 3
+INSIDE_LIVE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Channels at a resolution `scale` times the latent's, with `frame_scale` times its frames."""
+    """Channels at `scale` times the latent's resolution and `frame_scale` times its frames, and
+    how many tensors of that size are alive there.
+    """
 
     channels: int
     scale: int
-    frame_scale: int = 1
+    frame_scale: int
+    live: int
 
 
 def decoder_layers(
@@ -35,11 +39,11 @@ def decoder_layers(
     scale, frames = 1, 1
     layers: list[Layer] = []
     for place, channels in enumerate(widths):
-        layers.append(Layer(channels, scale, frames))
+        layers.append(Layer(channels, scale, frames, INSIDE_LIVE))
         if place + 1 < len(widths):
             scale *= 2
             frames *= 2 if place < len(temporal) and temporal[place] else 1
-            layers.append(Layer(channels, scale, frames))
+            layers.append(Layer(channels, scale, frames, ENTRY_LIVE))
     return tuple(layers)
 
 
@@ -50,11 +54,10 @@ def decode_bytes(
     frames: int = 1,
     dtype_bytes: int = 2,
     batch: int = 1,
-    live: float = RESIDUAL_LIVE,
 ) -> int:
     """Peak bytes of activations for a latent of this size, weights not counted."""
-    pixels = [layer.scale**2 * layer.frame_scale * layer.channels for layer in layers]
-    return int(max(pixels) * height * width * frames * batch * dtype_bytes * live)
+    values = [one.scale**2 * one.frame_scale * one.channels * one.live for one in layers]
+    return max(values) * height * width * frames * batch * dtype_bytes
 
 
 def fit_tiling(
