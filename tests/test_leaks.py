@@ -1,0 +1,90 @@
+"""Nothing is left of sessions, however they end: no task, socket, file or thread, flat memory."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+from caller import calling, speech
+from serving import serving
+
+from motet.streaming.app import create_app
+from motet.streaming.bench.clip import make
+from motet.streaming.bench.sockets import InProcess
+from motet.streaming.bench.voice import Plan, graph_of
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+
+pytestmark = pytest.mark.slow
+CYCLES = 500
+
+
+def open_files() -> int:
+    return len(list(Path(f"/proc/{os.getpid()}/fd").iterdir()))
+
+
+@pytest.mark.timeout(180)
+async def test_500_calls_that_connect_speak_and_hang_up_leave_nothing() -> None:
+    clip = make(None, 3.0)
+    graph = graph_of(Plan(sessions=20))
+    server = Server.make([graph], Settings(max_sessions=20, max_sessions_per_key=20))
+    app = create_app(server)
+
+    async def call(number: int) -> None:
+        """Speak for a while, a little longer each time, and hang up in mid-word."""
+        socket = InProcess(app, "/v1/realtime")
+        await socket.receive()
+        for event in clip.events[: 5 + number % 120]:
+            await socket.send(event)
+        await asyncio.sleep(0.001 * (number % 7))
+        await socket.close()
+
+    async def calls(first: int, count: int) -> None:
+        for start in range(first, first + count, 20):
+            await asyncio.gather(*(call(start + n) for n in range(20)))
+
+    async with app.router.lifespan_context(app):
+        await calls(0, 100)
+        gc.collect()
+        tasks, threads, files = len(asyncio.all_tasks()), threading.active_count(), open_files()
+        memory = psutil.Process().memory_info().rss
+        await calls(100, CYCLES - 100)
+        gc.collect()
+        assert len(asyncio.all_tasks()) == tasks
+        assert threading.active_count() <= threads
+        assert open_files() <= files
+        assert psutil.Process().memory_info().rss - memory < 20 * 2**20
+        assert not server.pipelines["voice"].sessions
+        active = [node.active for node in server.pipelines["voice"].runtime.status()]
+        assert active == [0] * len(active)
+
+
+async def test_a_call_over_the_limit_is_refused_at_once_and_the_others_go_on() -> None:
+    with serving(graph_of(Plan(sessions=2)), max_sessions=2) as address:
+        async with calling(address) as first, calling(address) as second:
+            await first.until("session.created")
+            await second.until("session.created")
+            async with calling(address) as third:
+                refused = await third.until("error")
+                assert refused["error"]["code"] == "overloaded"
+            assert third.close_code() == 1013
+            await first.say(speech("Hello there, how are you?"), pace=4)
+            await first.until("response.done")
+        async with calling(address) as fourth:
+            await fourth.until("session.created")
+
+
+async def test_a_new_call_hears_nothing_of_the_one_before() -> None:
+    with serving(graph_of(Plan(sessions=2)), max_sessions=2) as address:
+        async with calling(address) as first:
+            await first.say(speech("Hello there, how are you?"), pace=4)
+            await first.until("response.output_audio.delta")
+        async with calling(address) as second:
+            await second.until("session.created")
+            await asyncio.sleep(0.5)
+            assert second.kinds() == ["session.created"]
