@@ -12,6 +12,7 @@ import { replyText } from "../voice/turns.js";
 export const id = "talk";
 export const title = "Talk";
 
+const MAX_TURNS = 100;
 const STATUS = {
   idle: "",
   connecting: "Connecting",
@@ -70,7 +71,7 @@ class TalkView {
     this.canvas = el("canvas", { class: "score", "aria-hidden": "true" });
     this.label = el("span", {}, "Talk");
     this.button = el("button", { class: "talk", type: "button" }, this.label);
-    this.status = el("p", { class: "status", role: "status" });
+    this.status = el("p", { class: "status" });
     this.input = el("input", {
       name: "text",
       autocomplete: "off",
@@ -150,10 +151,8 @@ class TalkView {
     const last = document.documentElement;
     const atEnd = last.scrollHeight - last.scrollTop - last.clientHeight < 120;
     const view = this.views.get(turn.id) ?? this.addTurn(turn);
-    if (turn.dropped) {
-      view.node.remove();
-      this.views.delete(turn.id);
-    } else {
+    if (turn.dropped) this.forget(turn.id);
+    else {
       view.update(turn);
       this.announce(turn);
     }
@@ -164,8 +163,14 @@ class TalkView {
   addTurn(turn) {
     const view = new TurnView();
     this.views.set(turn.id, view);
+    if (this.views.size > MAX_TURNS) this.forget(this.views.keys().next().value);
     this.turns.append(view.node);
     return view;
+  }
+
+  forget(turn) {
+    this.views.get(turn).node.remove();
+    this.views.delete(turn);
   }
 
   /** Reads whole sentences to a screen reader, once each, instead of every partial word. */

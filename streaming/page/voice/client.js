@@ -61,7 +61,7 @@ export class RealtimeClient {
     this.dropped = 0;
     this.socket.onmessage = ({ data }) => {
       this.opened = true;
-      onEvent(JSON.parse(data));
+      if (this.wanted) onEvent(JSON.parse(data));
     };
     this.socket.onclose = async (event) => {
       const problem = this.wanted ? await closed(event, this.opened) : null;
@@ -71,6 +71,10 @@ export class RealtimeClient {
 
   get ready() {
     return this.socket.readyState === WebSocket.OPEN;
+  }
+
+  get over() {
+    return this.socket.readyState === WebSocket.CLOSED;
   }
 
   send(type, fields = {}) {

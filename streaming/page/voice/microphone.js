@@ -31,6 +31,7 @@ function source(context, heard) {
     return { context, node: context.createMediaStreamSource(heard), owned: false };
   } catch {
     const own = new AudioContext();
+    own.resume();
     return { context: own, node: own.createMediaStreamSource(heard), owned: true };
   }
 }

@@ -2,33 +2,15 @@
 
 import { RealtimeClient } from "./client.js";
 import { Microphone } from "./microphone.js";
-import { RATE_HZ, int16FromBase64 } from "./pcm.js";
+import { RATE_HZ } from "./pcm.js";
 import { MutePlayer, Player } from "./player.js";
 import { Problem } from "./problems.js";
+import { REACTIONS } from "./reactions.js";
+import { SentClock } from "./sent-clock.js";
 import { Turns } from "./turns.js";
 
 const RETRY_S = [1, 2, 4, 8, 15];
-const REMEMBERED_FRAMES = 3000; // a minute
 const MODEL = "voice";
-
-/** When each part of the stream was sent. */
-class SentClock {
-  constructor() {
-    this.ms = 0;
-    this.frames = [];
-  }
-
-  push(samples) {
-    this.ms += (samples * 1000) / RATE_HZ;
-    this.frames.push({ untilMs: this.ms, at: performance.now() });
-    if (this.frames.length > REMEMBERED_FRAMES) this.frames.shift();
-  }
-
-  /** The time at which the sample at `positionMs` went out, null when that is forgotten. */
-  at(positionMs) {
-    return this.frames.find((frame) => frame.untilMs >= positionMs)?.at ?? null;
-  }
-}
 
 export class Talk extends EventTarget {
   /**
@@ -83,7 +65,16 @@ export class Talk extends EventTarget {
       this.fail(error instanceof Problem ? error : new Problem("unsupported", String(error)));
       return;
     }
-    if (this.active) this.connect();
+    if (!this.active) return;
+    this.connect();
+    this.stayAwake();
+  }
+
+  /** Keeps a phone's screen on while it is talked to, where the browser can. */
+  async stayAwake() {
+    const lock = await navigator.wakeLock?.request("screen").catch(() => null);
+    if (this.active) this.lock = lock;
+    else lock?.release();
   }
 
   async openSound() {
@@ -123,7 +114,8 @@ export class Talk extends EventTarget {
     this.microphone?.close();
     this.player?.close();
     this.context?.close();
-    this.client = this.microphone = this.player = this.context = null;
+    this.lock?.release();
+    this.lock = this.client = this.microphone = this.player = this.context = null;
     this.reset();
     this.become("idle");
   }
@@ -139,8 +131,8 @@ export class Talk extends EventTarget {
   /** Once more, with or without the microphone as before; at once, if it is waiting to. */
   again() {
     clearTimeout(this.retry);
-    if (this.active) this.connect();
-    else this.start({ listen: this.listens });
+    if (!this.active) this.start({ listen: this.listens });
+    else if (this.client.over) this.connect();
   }
 
   lost(problem) {
@@ -151,7 +143,8 @@ export class Talk extends EventTarget {
     }
     this.attempts += 1;
     this.opened = false;
-    this.player.clear();
+    this.interrupt();
+    this.response = null;
     this.become("connecting");
     this.fire("problem", { problem, retryS });
     this.retry = setTimeout(() => this.connect(), retryS * 1000);
@@ -178,6 +171,24 @@ export class Talk extends EventTarget {
     this.become("thinking");
   }
 
+  receive(event) {
+    const turn = this.silenced.has(event.response_id) ? null : this.turns.apply(event);
+    REACTIONS[event.type]?.(this, event);
+    if (turn) this.fire("turn", { turn });
+  }
+
+  /** The server is ready: the first time, or again after the connection was lost. */
+  ready() {
+    if (this.opened) return;
+    this.opened = true;
+    this.sent = new SentClock();
+    if (this.attempts > 0) this.fire("anew");
+    this.attempts = 0;
+    this.fire("problem", { problem: null });
+    this.become("listening");
+    for (const text of this.waiting.splice(0)) this.say(text);
+  }
+
   hear(pcm) {
     this.fire("microphone", { pcm });
     if (!this.opened) return;
@@ -188,7 +199,7 @@ export class Talk extends EventTarget {
   async interrupt() {
     if (this.response) this.silenced.add(this.response);
     const { item, playedMs } = await this.player.clear();
-    if (item === null) return;
+    if (item === null || !this.active) return;
     this.client?.send("conversation.item.truncate", {
       item_id: item,
       content_index: 0,
@@ -227,64 +238,3 @@ export class Talk extends EventTarget {
     if (this.state === "speaking") this.become("listening");
   }
 }
-
-/** What each server event does to the conversation, beyond the turns it is shown as. */
-const REACTIONS = {
-  "session.created": (talk) => talk.configure(talk.settings),
-  "session.updated": (talk) => {
-    if (talk.opened) return;
-    talk.opened = true;
-    talk.sent = new SentClock();
-    if (talk.attempts > 0) talk.fire("anew");
-    talk.attempts = 0;
-    talk.fire("problem", { problem: null });
-    talk.become("listening");
-    for (const text of talk.waiting.splice(0)) talk.say(text);
-  },
-  "input_audio_buffer.speech_started": (talk) => {
-    talk.interrupt();
-    talk.become("hearing");
-  },
-  "input_audio_buffer.speech_stopped": (talk) => talk.become("thinking"),
-  "conversation.item.input_audio_transcription.completed": (talk, event) => {
-    if (event.transcript.trim() === "" && talk.state === "thinking") talk.become("listening");
-  },
-  "conversation.item.input_audio_transcription.failed": (talk) => talk.become("listening"),
-  "response.created": (talk, event) => {
-    talk.response = event.response.id;
-    if (talk.state === "listening") talk.become("thinking");
-  },
-  "response.output_audio.delta": (talk, event) => {
-    if (talk.silenced.has(event.response_id)) return;
-    const pcm = int16FromBase64(event.delta);
-    talk.turns.received(event.response_id, pcm.length);
-    talk.fire("reply", { item: event.item_id, pcm });
-    talk.player.play(event.item_id, pcm);
-  },
-  "response.output_audio.done": (talk, event) => {
-    if (!talk.silenced.has(event.response_id)) talk.player.finish(event.item_id);
-  },
-  "response.done": (talk, event) => {
-    if (talk.response === event.response.id) talk.response = null;
-    const reply = talk.turns.ofResponse(event.response.id)?.reply;
-    if (talk.state === "thinking" && !reply?.received) talk.become("listening");
-    if (event.response.status === "failed") {
-      talk.fire("problem", { problem: new Problem("failed", reply?.error) });
-    }
-  },
-  "motet.turn.timings": (talk, event) => {
-    const turn = talk.turns.ofResponse(event.response_id);
-    if (turn) talk.measure(turn);
-  },
-  error: (talk, { error }) => {
-    // Ours to mend, not the reader's: a cancel or a truncate that came too late, say.
-    if (error.type === "invalid_request_error") console.warn(error.code, error.message);
-    else talk.fire("problem", { problem: new Problem("failed", error.message) });
-  },
-};
-
-Talk.prototype.receive = function receive(event) {
-  const turn = this.silenced.has(event.response_id) ? null : this.turns.apply(event);
-  REACTIONS[event.type]?.(this, event);
-  if (turn) this.fire("turn", { turn });
-};

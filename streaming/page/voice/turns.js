@@ -7,6 +7,7 @@
 // page's clock, `heardMs` how long that was after the last sample of speech had been sent.
 
 const SAMPLES_PER_MS = 24;
+const MAX_TURNS = 100;
 
 function blankReply(response) {
   return {
@@ -56,6 +57,7 @@ export class Turns {
     const turn = { id: this.count, user: null, reply: null, timings: null };
     Object.assign(turn, { voiceStartMs: null, heardAt: null, heardMs: null });
     this.list.push(turn);
+    if (this.list.length > MAX_TURNS) this.list.shift();
     return turn;
   }
 
