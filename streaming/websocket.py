@@ -18,9 +18,10 @@ from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
 from .observe import TurnRecord, record_turn
 from .offer import offer_of
-from .realtime.driver import FLUSH_LIMIT_S, Closed, Conversing, Driver, Outgoing
+from .realtime.driver import Conversing, Driver
 from .realtime.effects import Report
 from .realtime.faults import ClientError, error_body
+from .realtime.outgoing import FLUSH_LIMIT_S, Closed, Outgoing
 from .realtime.protocol import RealtimeProtocol
 from .realtime.settings import Settings
 from .secrets import SecretStore

@@ -7,7 +7,6 @@ into an `Outgoing`, which the door empties.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,20 +14,11 @@ from typing import Any, Protocol
 from ...components.errors import BadInput, MotetError
 from ...components.frames import End, Fault, Frame
 from ...pipelines.session import Session
-from .effects import Cancel, Close, Effect, Event, Feed, Open, Report, Send
+from .effects import Cancel, Close, Effect, Feed, Open, Report, Send
 from .faults import ClientError
+from .outgoing import Closed, Outgoing
 
 FEED_LIMIT_S = 10.0
-FLUSH_LIMIT_S = 5.0
-
-
-class Closed(Exception):
-    """The conversation is to end, with a WebSocket close code and a reason."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"{code} {reason}")
-        self.code = code
-        self.reason = reason
 
 
 class Conversing(Protocol):
@@ -45,84 +35,6 @@ class Conversing(Protocol):
     def next_deadline(self) -> float: ...
 
     def refuse(self, error: BadInput) -> list[Effect]: ...
-
-
-class Outgoing:
-    """Server events on their way to a client: bounded by bytes, so that a slow reader costs little.
-
-    Above `soft_bytes` the pipeline's output has to wait (`room`), which slows the reply down to
-    what the client takes; above `hard_bytes`, or when it takes nothing for `stall_s`, it is given
-    up, code 1013.
-    """
-
-    def __init__(
-        self, *, soft_bytes: int = 2 << 20, hard_bytes: int = 8 << 20, stall_s: float = 15.0
-    ) -> None:
-        self._soft_bytes = soft_bytes
-        self._hard_bytes = hard_bytes
-        self._stall_s = stall_s
-        self._events: deque[str] = deque()
-        self._bytes = 0
-        self._wake = asyncio.Event()
-        self._ending = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._end: Closed | None = None
-        self.sent_bytes = 0
-
-    def put(self, event: Event) -> None:
-        """Add an event; nothing is added once the end is set."""
-        if self._end is not None:
-            return
-        text = json.dumps(event, separators=(",", ":"))
-        self._events.append(text)
-        self._bytes += len(text)
-        if self._bytes > self._hard_bytes:
-            self._events.clear()
-            self.end(Closed(1013, "The client reads too slowly."))
-        elif self._bytes > self._soft_bytes:
-            self._room.clear()
-        self._wake.set()
-
-    def end(self, closed: Closed) -> None:
-        """What is in comes out, then `take` raises this."""
-        self._end = self._end or closed
-        self._ending.set()
-        self._wake.set()
-        self._room.set()
-
-    async def ended(self) -> None:
-        """Wait for the end, and leave the client some time to take what is in. Raises `Closed`."""
-        while self._end is None:
-            self._ending.clear()
-            await self._ending.wait()
-        await asyncio.sleep(FLUSH_LIMIT_S)
-        raise self._end
-
-    async def take(self) -> str:
-        """The next event as JSON. Raises `Closed` after the last."""
-        while not self._events:
-            if self._end is not None:
-                raise self._end
-            self._wake.clear()
-            await self._wake.wait()
-        text = self._events.popleft()
-        self._bytes -= len(text)
-        self.sent_bytes += len(text)
-        if self._bytes <= self._soft_bytes:
-            self._room.set()
-        return text
-
-    async def room(self) -> None:
-        """Wait until the client has caught up. Raises `Closed` (1013) when it doesn't."""
-        while not self._room.is_set():
-            before = self.sent_bytes
-            try:
-                async with asyncio.timeout(self._stall_s):
-                    await self._room.wait()
-            except TimeoutError:
-                if self.sent_bytes == before:
-                    raise Closed(1013, "The client reads too slowly.") from None
 
 
 class Driver:

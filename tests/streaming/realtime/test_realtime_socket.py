@@ -22,8 +22,8 @@ from motet.streaming.admission import Admission
 from motet.streaming.app import create_app
 from motet.streaming.auth import Principal
 from motet.streaming.bench.sockets import InProcess, Refused
-from motet.streaming.realtime import driver
-from motet.streaming.realtime.driver import Closed, Outgoing
+from motet.streaming.realtime import outgoing as outlet
+from motet.streaming.realtime.outgoing import Closed, Outgoing
 from motet.streaming.realtime.settings import Settings as Offered
 from motet.streaming.secrets import SecretStore
 from motet.streaming.server import Server
@@ -266,7 +266,7 @@ async def test_a_reader_that_takes_nothing_is_given_up() -> None:
 async def test_what_waits_for_a_reader_is_bounded_and_its_end_comes_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(driver, "FLUSH_LIMIT_S", 0.01)
+    monkeypatch.setattr(outlet, "FLUSH_LIMIT_S", 0.01)
     outgoing = Outgoing(soft_bytes=100, hard_bytes=1000)
     for _ in range(100):
         outgoing.put(event(90))
@@ -276,6 +276,20 @@ async def test_what_waits_for_a_reader_is_bounded_and_its_end_comes_in_time(
     with pytest.raises(Closed) as ended:
         await outgoing.ended()
     assert taken.value.code == ended.value.code == 1013
+
+
+async def test_audio_that_waits_for_a_slow_reader_is_dropped_when_its_reply_is_cut_off() -> None:
+    outgoing = Outgoing(soft_bytes=1000)
+    for name in ("r1", "r2"):
+        delta = {"type": "response.output_audio.delta", "response_id": name, "delta": "a" * 600}
+        outgoing.put(delta)
+    waiting = asyncio.create_task(outgoing.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outgoing.put({"type": "response.done", "response": {"id": "r1", "status": "cancelled"}})
+    await waiting
+    assert json.loads(await outgoing.take())["response_id"] == "r2"
+    assert json.loads(await outgoing.take())["type"] == "response.done"
 
 
 async def test_an_end_lets_what_came_before_it_out_and_nothing_after() -> None:
