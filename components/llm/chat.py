@@ -97,10 +97,13 @@ def schema_json(schema: Mapping[str, Any]) -> Json:
     }
 
 
-def request_body(prompt: Prompt, model: str, *, token_field: str = "max_tokens") -> Json:
+def request_body(
+    prompt: Prompt, model: str, *, token_field: str = "max_tokens", usage: bool = True
+) -> Json:
     """The streaming request for a prompt; what the prompt leaves open isn't in it.
 
-    `token_field` is the name that the server knows for the limit on new tokens.
+    `token_field` is the name that the server knows for the limit on new tokens; `usage` asks for
+    the count of tokens, which some servers take for an unknown field.
 
     Raises:
         BadInput: an image or the tool choice can't be used.
@@ -109,9 +112,9 @@ def request_body(prompt: Prompt, model: str, *, token_field: str = "max_tokens")
         "model": model,
         "messages": [message_json(message) for message in prompt.messages],
         "stream": True,
-        "stream_options": {"include_usage": True},
     }
     optional: Json = {
+        "stream_options": {"include_usage": True} if usage else None,
         token_field: prompt.max_tokens,
         "temperature": prompt.temperature,
         "top_p": prompt.top_p,

@@ -13,15 +13,14 @@ import httpx
 from pydantic import Field
 
 from ..base import Component, Context, Options, Setup
-from ..errors import ComponentFailed, MissingRequirement, MotetError
+from ..errors import BadInput, ComponentFailed, MotetError
 from ..frames import Completed, Control, Frame, Message, Prompt, TextDelta, ToolCall, Voice
-from ..models import locate
+from ..models import lacking
 from .chat import request_body
 from .client import ChatClient, Endpoint
+from .gguf import DEFAULT_MODEL, gguf_file, hub_file
 from .llamachild import LlamaChild
 from .toolprompt import ToolReader, without_tools
-
-DEFAULT_MODEL = "smollm2-135m"
 
 
 class LlamaOptions(Options):
@@ -40,6 +39,7 @@ class LlamaOptions(Options):
     prompt_cache_mib: int = Field(256, ge=0, description="memory for prompts of idle sessions")
     gpu_layers: int = Field(-1, ge=-1, description="layers on a GPU (-1 all); not on a CPU build")
     chat_template: str | None = Field(None, description="Jinja, instead of the model's own")
+    projector: str | None = Field(None, description="GGUF file (mmproj) that lets it see images")
     first_token_timeout_s: float = Field(60.0, gt=0)
     between_tokens_timeout_s: float = Field(20.0, gt=0)
 
@@ -62,15 +62,20 @@ class LlamaLlm(Component):
         self._child: LlamaChild | None = None
         self._client: ChatClient | None = None
         self._own_tools = False
+        self._sees = False
         self._starting = asyncio.Lock()
         self._active = 0
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        if setup.model and setup.model.count("/") == 1 and not Path(setup.model).exists():
+        model = setup.model or DEFAULT_MODEL
+        if hub_file(model) is not None:
             return []
+        lacks = lacking(model)
+        if lacks or not Path(model).expanduser().is_dir():
+            return lacks
         try:
-            gguf_file(setup.model)
+            gguf_file(model)
         except MotetError as error:
             return [str(error)]
         return []
@@ -87,7 +92,8 @@ class LlamaLlm(Component):
                 return
             await self._stop()
             path = await asyncio.to_thread(gguf_file, self.setup.model)
-            self._child = LlamaChild(self._settings(path), where=self.setup.node)
+            settings = await asyncio.to_thread(self._settings, path)
+            self._child = LlamaChild(settings, where=self.setup.node)
             try:
                 await self._child.start()
                 await self._connect()
@@ -111,6 +117,7 @@ class LlamaLlm(Component):
             "n_threads_http": self._parallel + 2,
             "cache_ram_mib": options.prompt_cache_mib,
             "chat_template": options.chat_template or "",
+            "mmproj.path": str(gguf_file(options.projector)) if options.projector else "",
             "fit_params": False,
             "ui": False,
             "verbosity": 1,
@@ -121,6 +128,7 @@ class LlamaLlm(Component):
         headers = {"Authorization": f"Bearer {child.key}"}
         async with httpx.AsyncClient(base_url=child.address, headers=headers) as http:
             told = (await http.get("/props")).raise_for_status().json()
+        self._sees = bool(told.get("modalities", {}).get("vision"))
         self._own_tools = bool(told.get("chat_template_caps", {}).get("supports_tools"))
         endpoint = Endpoint(
             f"{child.address}/v1",
@@ -145,6 +153,12 @@ class LlamaLlm(Component):
 
     async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
+        if not self._sees and any(message.images for message in prompt.messages):
+            raise BadInput(
+                "this model reads no images; one that does needs its projector (mmproj) in options",
+                where=self.setup.node,
+                param="messages",
+            )
         if self._child is None or not self._child.alive:
             await self.load()
         self._active += 1
@@ -197,19 +211,3 @@ class LlamaLlm(Component):
     def utilisation(self) -> float | None:
         """Share of the slots that answer now; above 1 while prompts wait for one."""
         return min(self._active / self._parallel, 1.0)
-
-
-def gguf_file(model: str | None) -> Path:
-    """The GGUF file that a node's `model:` names; a folder must hold exactly one.
-
-    Raises:
-        MissingRequirement: it isn't there, or a folder holds none or several.
-    """
-    path = locate(model or DEFAULT_MODEL)
-    if path.is_file():
-        return path
-    found = sorted(path.rglob("*.gguf"))
-    if len(found) != 1:
-        names = ", ".join(file.name for file in found[:8]) or "none"
-        raise MissingRequirement(f"{path} must hold one .gguf file; it has: {names}", where="model")
-    return found[0]

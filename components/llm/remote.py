@@ -27,6 +27,7 @@ class RemoteLlmOptions(Options):
     top_p: float | None = Field(None, gt=0, le=1)
     max_tokens: int | None = Field(None, ge=1, description="limit where the prompt sets none")
     token_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    usage: bool = Field(True, description="ask for token counts; off where the server refuses it")
     connect_timeout_s: float = Field(3.0, gt=0)
     first_token_timeout_s: float = Field(30.0, gt=0)
     between_tokens_timeout_s: float = Field(10.0, gt=0)
@@ -106,7 +107,12 @@ class RemoteLlm(Component):
             temperature=options.temperature if prompt.temperature is None else prompt.temperature,
             top_p=options.top_p if prompt.top_p is None else prompt.top_p,
         )
-        body = request_body(filled, self.setup.model or "", token_field=options.token_field)
+        body = request_body(
+            filled,
+            self.setup.model or "",
+            token_field=options.token_field,
+            usage=options.usage,
+        )
         body |= options.extra_body
         async with aclosing(self._client.stream(body, context, spoken=prompt.spoken)) as pieces:
             async for piece in pieces:

@@ -12,7 +12,7 @@ from pydantic import Field
 from ..audio import Floats
 from ..base import Setup
 from ..errors import MissingRequirement, MotetError
-from ..models import locate
+from ..models import CATALOGUE, lacking, locate
 from ..onnx import OnnxModel
 from .phonemes import Phonemizer, espeak_here, phonemizer, spelled
 from .speaker import Speaker, SpeakerOptions
@@ -50,14 +50,16 @@ class PiperTts(Speaker):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        if setup.model and setup.model.count("/") == 1 and not Path(setup.model).exists():
-            return []
+        model = setup.model or DEFAULT_MODEL
+        lacks = lacking(model)
+        if lacks or not (model in CATALOGUE or Path(model).expanduser().exists()):
+            return lacks
         try:
-            config = read_config(voice_file(setup.model))
+            config = read_config(voice_file(model))
         except MotetError as error:
             return [str(error)]
         wanted = PiperOptions.model_validate(setup.options).phonemes
-        return lacking(str(config["espeak"]["voice"]), wanted)
+        return phonemes_lacking(str(config["espeak"]["voice"]), wanted)
 
     def open(self) -> None:
         """Load the voice.
@@ -69,7 +71,7 @@ class PiperTts(Speaker):
         path = voice_file(self.setup.model)
         self._config = config = read_config(path)
         language = str(config["espeak"]["voice"])
-        lacks = lacking(language, self._piper.phonemes)
+        lacks = phonemes_lacking(language, self._piper.phonemes)
         if lacks:
             raise MissingRequirement("; ".join(lacks), where=self.setup.node)
         self.rate_hz = int(config["audio"]["sample_rate"])
@@ -150,7 +152,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def lacking(language: str, wanted: str) -> list[str]:
+def phonemes_lacking(language: str, wanted: str) -> list[str]:
     """What is missing here to get phonemes for a language."""
     needs_espeak = wanted == "espeak" or (wanted == "auto" and not language.startswith("en"))
     if needs_espeak and not espeak_here():

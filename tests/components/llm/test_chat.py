@@ -80,6 +80,10 @@ def test_a_plain_prompt_sends_only_what_it_sets() -> None:
     }
 
 
+def test_usage_can_be_left_out() -> None:
+    assert "stream_options" not in request_body(Prompt(()), "m", usage=False)
+
+
 def test_every_setting_reaches_the_body() -> None:
     prompt = Prompt(
         (

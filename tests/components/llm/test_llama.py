@@ -24,6 +24,7 @@ from motet.components.errors import (
 from motet.components.frames import (
     Completed,
     Frame,
+    ImagePart,
     Message,
     Prompt,
     TextDelta,
@@ -31,7 +32,8 @@ from motet.components.frames import (
     ToolCall,
     Voice,
 )
-from motet.components.llm.llama import LlamaLlm, gguf_file
+from motet.components.llm.gguf import gguf_file, hub_file
+from motet.components.llm.llama import LlamaLlm
 from motet.components.llm.llamachild import LlamaChild
 from motet.components.models import locate
 
@@ -246,6 +248,12 @@ async def test_a_prompt_that_does_not_fit_names_both_numbers(llm: LlamaLlm) -> N
         await anext(llm.run(stream(STORY), late))
 
 
+async def test_images_are_refused_by_a_model_that_does_not_see(llm: LlamaLlm) -> None:
+    seen = Message("user", "What is this?", images=(ImagePart(b"\x89PNG"),))
+    with pytest.raises(BadInput, match="reads no images"):
+        await ask(llm, Prompt((seen,)))
+
+
 async def test_strangers_stay_out(llm: LlamaLlm) -> None:
     async with httpx.AsyncClient(base_url=child(llm).address) as http:
         answer = await http.post("/v1/chat/completions", json={"messages": []})
@@ -296,4 +304,8 @@ async def test_models_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").touch()
     assert gguf_file(str(tmp_path)).name == "a.gguf"
     assert LlamaLlm.requirements(Setup("llm", model="smollm2-135m")) == []
+    assert hub_file("a/b/c.gguf@main") == ("a/b", "c.gguf", "main")
+    assert hub_file("a/b/c.gguf") == ("a/b", "c.gguf", None)
+    assert [hub_file(name) for name in ("a/b", "./b/c.gguf", "smollm2-135m")] == [None] * 3
+    assert LlamaLlm.requirements(Setup("llm", model="a/b/c.gguf")) == []
     assert "smollm2" in LlamaLlm.requirements(Setup("llm", model="smollm"))[0]
