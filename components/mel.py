@@ -70,7 +70,7 @@ def log_mel(samples: Floats, *, mels: int = 80, frames: int | None = None) -> Fl
     padded = np.pad(np.pad(samples, (0, tail)), (FFT // 2, FFT // 2), mode="reflect")
     windows = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP][:counted]
     spectrum = np.fft.rfft(windows * _window(), axis=1)
-    power = spectrum.real**2 + spectrum.imag**2
+    power = (spectrum.real**2 + spectrum.imag**2).astype(np.float32, copy=False)
     logs = np.log10(np.maximum(_banded(power, mels), _FLOOR))
     least = max(float(logs.max(initial=np.log10(_FLOOR))) - _RANGE_LOG10, np.log10(_FLOOR))
     whole = np.full((mels, frames), least, np.float32)

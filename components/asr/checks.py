@@ -101,20 +101,35 @@ def repeats(text: str, *, times: int = 4) -> bool:
     return False
 
 
+def is_echo(text: str) -> bool:
+    """Whether it is one phrase said two or more times, and nothing else.
+
+    People do that ("no, no"), but so does Whisper, when a text stands before short speech.
+    """
+    words = normalized(text).split()
+    return any(
+        len(words) % length == 0 and words == words[:length] * (len(words) // length)
+        for length in range(1, len(words) // 2 + 1)
+    )
+
+
 def flaws(
     text: str,
     *,
     logprob: float,
     at_limit: bool = False,
+    had_context: bool = False,
     voiced_s: float | None = None,
     limits: Limits | None = None,
 ) -> tuple[str, ...]:
     """What speaks against a decode, worth another try: "repetition", "low_confidence", "too_fast",
-    "too_slow", "cut_off". `at_limit` says that it ended because it got too long.
+    "too_slow", "cut_off". `at_limit` says that it ended because it got too long,
+    `had_context` that a text stood before it.
     """
     limits = limits or Limits()
     found: list[str] = []
-    if compression_ratio(text) > limits.compression_ratio or repeats(text):
+    looped = compression_ratio(text) > limits.compression_ratio or repeats(text)
+    if looped or (had_context and is_echo(text)):
         found.append("repetition")
     if logprob < limits.logprob:
         found.append("low_confidence")

@@ -37,7 +37,8 @@ class Ct2Options(Options):
     """How Whisper decodes.
 
     `device` "auto" is a GPU where the replica has one. `beam_size` above 1 is slower and a
-    little better. `context_tokens` of the session's previous text bias the next (0: none).
+    little better. `context_tokens` of earlier utterances bias the next; more than 0 helps
+    with names, but makes small models echo short speech, which then costs a second decode.
     `partial_ms`: new audio between partial transcripts; `window_s`: longest piece decoded at once.
     """
 
@@ -47,7 +48,7 @@ class Ct2Options(Options):
     ] = "int8"
     beam_size: int = Field(1, ge=1, le=10)
     batch: int = Field(8, ge=1, le=64)
-    context_tokens: int = Field(32, ge=0, le=224)
+    context_tokens: int = Field(0, ge=0, le=160)
     partial_ms: float = Field(600.0, ge=200, le=10_000)
     window_s: float = Field(25.0, ge=5, le=28)
 
@@ -63,6 +64,7 @@ class Ct2Asr(Component):
     accepts = (SpeechStarted, Audio, SpeechPaused, SpeechStopped, Control)
     emits = (Transcript, Fault)
     options = Ct2Options
+    concurrency = 256
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)

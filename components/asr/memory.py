@@ -10,13 +10,14 @@ from .window import Stretch
 # Short speech is too little to tell a language by; that of the sentence before is likelier.
 _TELLING_S = 2.0
 _MAX_PROMPT = 128
+_MAX_BEFORE = 32
 
 
 class Memory:
     """Makes requests out of stretches: language, prompt, and the previous text as context.
 
-    `context_tokens` bounds the previous text; a repetition in it makes it forgotten, so that a
-    loop doesn't feed itself.
+    The context is what was said before in the same utterance, and up to `context_tokens` of the
+    utterances before; a repetition makes those forgotten, so that a loop doesn't feed itself.
     """
 
     def __init__(self, tokens: Tokens, *, context_tokens: int, beam_size: int) -> None:
@@ -41,14 +42,13 @@ class Memory:
 
     def request(self, stretch: Stretch, *, before: str = "", tries: int = 3) -> Request:
         """A request for a stretch; `before` is the text of the same utterance so far."""
-        previous = [*self._previous, *(self._tokens.encode(" " + before) if before else [])]
-        kept = previous[-self._context_tokens :] if self._context_tokens else []
+        same = self._tokens.encode(" " + before)[-_MAX_BEFORE:] if before else []
         language = self._language
         if language is None and stretch.voiced_s < _TELLING_S:
             language = self._last_language
         return Request(
             stretch.samples,
-            context=tuple(self._prompt + kept),
+            context=tuple(self._prompt + self._previous + same),
             language=language,
             beam_size=self._beam_size,
             voiced_s=stretch.voiced_s,
@@ -61,5 +61,5 @@ class Memory:
             self._previous.clear()
         elif text:
             self._previous += self._tokens.encode(" " + text)
-            del self._previous[: -max(self._context_tokens, 1)]
+            del self._previous[: max(0, len(self._previous) - self._context_tokens)]
             self._last_language = decoded.language

@@ -181,6 +181,7 @@ class Whisper:
             text,
             logprob=logprob,
             at_limit=len(tokens) >= limit,
+            had_context=bool(self._context(request)),
             voiced_s=request.voiced_s,
         )
         return Decoded(

@@ -7,6 +7,7 @@ import pytest
 from motet.components.asr.checks import (
     compression_ratio,
     flaws,
+    is_echo,
     is_note,
     is_spoken,
     is_stock_phrase,
@@ -56,6 +57,22 @@ def test_each_flaw_has_its_name():
 )
 def test_words_are_counted_where_there_are_no_spaces(text: str, words: float):
     assert word_count(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "echo"),
+    [
+        ("Can I bring my dog? Can I bring my dog?", True),
+        ("No, no.", True),
+        ("Very, very good.", False),
+        ("Stop.", False),
+        ("", False),
+    ],
+)
+def test_an_echo_is_suspect_only_where_a_text_stood_before_it(text: str, echo: bool):
+    assert is_echo(text) is echo
+    assert flaws(text, logprob=-0.1, had_context=True) == (("repetition",) if echo else ())
+    assert flaws(text, logprob=-0.1) == ()
 
 
 @pytest.mark.parametrize("note", ["[BLANK_AUDIO]", "(wind blowing)", "♪♪", "*sighs*", " [Music]. "])
