@@ -76,7 +76,7 @@ ENTRIES: dict[str, Entry] = {
     "embed/text": Entry(
         "embed.text:TextEmbedder",
         "sentence embeddings, batched by tokens",
-        extra="embed",
+        extra="media",
         packages=("torch", "transformers"),
     ),
 }

@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import chat, operate, problems, websocket
+from . import chat, embeddings, operate, problems, websocket
 from .admission import Admission
 from .server import Server
 from .telephony import routes as telephony
@@ -41,7 +41,7 @@ def create_app(server: Server) -> FastAPI:
     app.add_middleware(Measured, server=server)
     settings = server.settings
     admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
-    for door in (operate.router, chat.router):
+    for door in (operate.router, chat.router, embeddings.router):
         app.include_router(door)
     for made in (websocket.router, telephony.router):
         app.include_router(made(server, admission))

@@ -1,0 +1,65 @@
+"""`/v1/embeddings` by the official client and by hand."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from openai import OpenAI
+from serving import serving
+
+from motet.pipelines import load
+from motet.streaming.app import create_app
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(Server.make([load("embed")], Settings()))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield client
+
+
+async def test_float_and_base64_say_the_same(http: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {"input": ["one", "two"], "model": "text-embedding-3-small"}
+    plain = (await http.post("/v1/embeddings", json=body)).json()
+    coded = (await http.post("/v1/embeddings", json=body | {"encoding_format": "base64"})).json()
+    assert [item["index"] for item in plain["data"]] == [0, 1]
+    assert plain["usage"]["prompt_tokens"] == plain["usage"]["total_tokens"] == 6
+    for one, other in zip(plain["data"], coded["data"], strict=True):
+        decoded = np.frombuffer(base64.b64decode(other["embedding"]), "<f4")
+        np.testing.assert_allclose(one["embedding"], decoded, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"input": []}, "1 to 2048"),
+        ({"input": [""]}, "empty"),
+        ({"input": "x", "dimensions": 0}, "dimensions"),
+        ({"input": "x", "dimensions": 1000}, "has 384"),
+        ({"input": "word " * 600}, "takes 256"),
+        ({"input": "x", "colour": "red"}, "colour"),
+        ({"input": [1, 2, 10**7]}, "tokens are"),
+    ],
+)
+async def test_bad_requests_are_400s(
+    http: httpx.AsyncClient, body: dict[str, Any], said: str
+) -> None:
+    answer = await http.post("/v1/embeddings", json=body)
+    assert answer.status_code == 400, answer.text
+    assert said in answer.json()["error"]["message"]
+
+
+def test_the_official_client_embeds() -> None:
+    with serving(load("embed")) as address:
+        client = OpenAI(base_url=f"{address}/v1", api_key="none")
+        answer = client.embeddings.create(model="embed", input=["hello"], dimensions=128)
+    assert len(answer.data[0].embedding) == 128
