@@ -652,3 +652,149 @@ class Batch(_message.Message):
     PACKETS_FIELD_NUMBER: _ClassVar[int]
     packets: _containers.RepeatedCompositeFieldContainer[Packet]
     def __init__(self, packets: _Optional[_Iterable[_Union[Packet, _Mapping]]] = ...) -> None: ...
+
+class AudioFormat(_message.Message):
+    __slots__ = ("encoding", "rate_hz", "channels")
+    ENCODING_FIELD_NUMBER: _ClassVar[int]
+    RATE_HZ_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    encoding: str
+    rate_hz: int
+    channels: int
+    def __init__(self, encoding: _Optional[str] = ..., rate_hz: _Optional[int] = ..., channels: _Optional[int] = ...) -> None: ...
+
+class RecognizeConfig(_message.Message):
+    __slots__ = ("model", "format", "language", "prompt", "partials")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    PARTIALS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    format: AudioFormat
+    language: str
+    prompt: str
+    partials: bool
+    def __init__(self, model: _Optional[str] = ..., format: _Optional[_Union[AudioFormat, _Mapping]] = ..., language: _Optional[str] = ..., prompt: _Optional[str] = ..., partials: _Optional[bool] = ...) -> None: ...
+
+class RecognizeRequest(_message.Message):
+    __slots__ = ("config", "audio")
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    config: RecognizeConfig
+    audio: bytes
+    def __init__(self, config: _Optional[_Union[RecognizeConfig, _Mapping]] = ..., audio: _Optional[bytes] = ...) -> None: ...
+
+class RecognizeResponse(_message.Message):
+    __slots__ = ("text", "transcripts", "audio_ms")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TRANSCRIPTS_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_MS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    transcripts: _containers.RepeatedCompositeFieldContainer[Transcript]
+    audio_ms: float
+    def __init__(self, text: _Optional[str] = ..., transcripts: _Optional[_Iterable[_Union[Transcript, _Mapping]]] = ..., audio_ms: _Optional[float] = ...) -> None: ...
+
+class StreamingRecognizeRequest(_message.Message):
+    __slots__ = ("config", "audio")
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    config: RecognizeConfig
+    audio: bytes
+    def __init__(self, config: _Optional[_Union[RecognizeConfig, _Mapping]] = ..., audio: _Optional[bytes] = ...) -> None: ...
+
+class SynthesizeConfig(_message.Message):
+    __slots__ = ("model", "voice", "speed", "rate_hz")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    VOICE_FIELD_NUMBER: _ClassVar[int]
+    SPEED_FIELD_NUMBER: _ClassVar[int]
+    RATE_HZ_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    voice: str
+    speed: float
+    rate_hz: int
+    def __init__(self, model: _Optional[str] = ..., voice: _Optional[str] = ..., speed: _Optional[float] = ..., rate_hz: _Optional[int] = ...) -> None: ...
+
+class SynthesizeRequest(_message.Message):
+    __slots__ = ("config", "text")
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    config: SynthesizeConfig
+    text: str
+    def __init__(self, config: _Optional[_Union[SynthesizeConfig, _Mapping]] = ..., text: _Optional[str] = ...) -> None: ...
+
+class StreamingSynthesizeRequest(_message.Message):
+    __slots__ = ("config", "text")
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    config: SynthesizeConfig
+    text: str
+    def __init__(self, config: _Optional[_Union[SynthesizeConfig, _Mapping]] = ..., text: _Optional[str] = ...) -> None: ...
+
+class SynthesizeResponse(_message.Message):
+    __slots__ = ("audio", "rate_hz")
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    RATE_HZ_FIELD_NUMBER: _ClassVar[int]
+    audio: bytes
+    rate_hz: int
+    def __init__(self, audio: _Optional[bytes] = ..., rate_hz: _Optional[int] = ...) -> None: ...
+
+class SpeechChunk(_message.Message):
+    __slots__ = ("audio", "rate_hz", "start_ms")
+    AUDIO_FIELD_NUMBER: _ClassVar[int]
+    RATE_HZ_FIELD_NUMBER: _ClassVar[int]
+    START_MS_FIELD_NUMBER: _ClassVar[int]
+    audio: bytes
+    rate_hz: int
+    start_ms: float
+    def __init__(self, audio: _Optional[bytes] = ..., rate_hz: _Optional[int] = ..., start_ms: _Optional[float] = ...) -> None: ...
+
+class ChatRequest(_message.Message):
+    __slots__ = ("model", "prompt")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    prompt: Prompt
+    def __init__(self, model: _Optional[str] = ..., prompt: _Optional[_Union[Prompt, _Mapping]] = ...) -> None: ...
+
+class EmbedRequest(_message.Message):
+    __slots__ = ("model", "texts")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, model: _Optional[str] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EmbedResponse(_message.Message):
+    __slots__ = ("embeddings",)
+    EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
+    embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
+    def __init__(self, embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
+
+class GenerateMediaRequest(_message.Message):
+    __slots__ = ("model", "request")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    request: Generate
+    def __init__(self, model: _Optional[str] = ..., request: _Optional[_Union[Generate, _Mapping]] = ...) -> None: ...
+
+class ListModelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Model(_message.Message):
+    __slots__ = ("name", "description", "nodes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    description: str
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., nodes: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListModelsResponse(_message.Message):
+    __slots__ = ("models",)
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    models: _containers.RepeatedCompositeFieldContainer[Model]
+    def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...

@@ -98,3 +98,434 @@ class Hop:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class MotetStub:
+    """The gRPC door: any pipeline by Run, and the usual calls by their own names. `model` names a
+    pipeline; an unknown one, or none, is the first pipeline that takes such a request. Keys travel in
+    metadata as "authorization: Bearer KEY".
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Run = channel.stream_stream(
+                '/motet.v1.Motet/Run',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+                _registered_method=True)
+        self.Recognize = channel.unary_unary(
+                '/motet.v1.Motet/Recognize',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.RecognizeRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.RecognizeResponse.FromString,
+                _registered_method=True)
+        self.StreamingRecognize = channel.stream_stream(
+                '/motet.v1.Motet/StreamingRecognize',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.StreamingRecognizeRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.Transcript.FromString,
+                _registered_method=True)
+        self.Synthesize = channel.unary_unary(
+                '/motet.v1.Motet/Synthesize',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeResponse.FromString,
+                _registered_method=True)
+        self.StreamingSynthesize = channel.stream_stream(
+                '/motet.v1.Motet/StreamingSynthesize',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.StreamingSynthesizeRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.SpeechChunk.FromString,
+                _registered_method=True)
+        self.Chat = channel.unary_stream(
+                '/motet.v1.Motet/Chat',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.ChatRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+                _registered_method=True)
+        self.Embed = channel.unary_unary(
+                '/motet.v1.Motet/Embed',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.EmbedRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.EmbedResponse.FromString,
+                _registered_method=True)
+        self.GenerateMedia = channel.unary_stream(
+                '/motet.v1.Motet/GenerateMedia',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.GenerateMediaRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+                _registered_method=True)
+        self.ListModels = channel.unary_unary(
+                '/motet.v1.Motet/ListModels',
+                request_serializer=motet_dot_components_dot_wire_dot_motet__pb2.ListModelsRequest.SerializeToString,
+                response_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.ListModelsResponse.FromString,
+                _registered_method=True)
+
+
+class MotetServicer:
+    """The gRPC door: any pipeline by Run, and the usual calls by their own names. `model` names a
+    pipeline; an unknown one, or none, is the first pipeline that takes such a request. Keys travel in
+    metadata as "authorization: Bearer KEY".
+    """
+
+    def Run(self, request_iterator, context):
+        """A session. Metadata "motet-model" names the pipeline, and "motet-node" one component of it.
+        Frames of turn 0 enter the standing stream; the first frame of a higher turn opens it. A turn
+        ends with an End; a Fault says that a component failed. Closing the stream finishes every turn.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Recognize(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamingRecognize(self, request_iterator, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Synthesize(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamingSynthesize(self, request_iterator, context):
+        """Text as it is written, in pieces that join; speech as soon as a clause is whole.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Chat(self, request, context):
+        """The answer's frames: text_delta, tool_call, completed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Embed(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GenerateMedia(self, request, context):
+        """Pictures and clips: progress, previews, then image or video_clip.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListModels(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_MotetServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Run': grpc.stream_stream_rpc_method_handler(
+                    servicer.Run,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.SerializeToString,
+            ),
+            'Recognize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Recognize,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.RecognizeRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.RecognizeResponse.SerializeToString,
+            ),
+            'StreamingRecognize': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamingRecognize,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.StreamingRecognizeRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.Transcript.SerializeToString,
+            ),
+            'Synthesize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Synthesize,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeResponse.SerializeToString,
+            ),
+            'StreamingSynthesize': grpc.stream_stream_rpc_method_handler(
+                    servicer.StreamingSynthesize,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.StreamingSynthesizeRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.SpeechChunk.SerializeToString,
+            ),
+            'Chat': grpc.unary_stream_rpc_method_handler(
+                    servicer.Chat,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.ChatRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.SerializeToString,
+            ),
+            'Embed': grpc.unary_unary_rpc_method_handler(
+                    servicer.Embed,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.EmbedRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.EmbedResponse.SerializeToString,
+            ),
+            'GenerateMedia': grpc.unary_stream_rpc_method_handler(
+                    servicer.GenerateMedia,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.GenerateMediaRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.Frame.SerializeToString,
+            ),
+            'ListModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListModels,
+                    request_deserializer=motet_dot_components_dot_wire_dot_motet__pb2.ListModelsRequest.FromString,
+                    response_serializer=motet_dot_components_dot_wire_dot_motet__pb2.ListModelsResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'motet.v1.Motet', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('motet.v1.Motet', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Motet:
+    """The gRPC door: any pipeline by Run, and the usual calls by their own names. `model` names a
+    pipeline; an unknown one, or none, is the first pipeline that takes such a request. Keys travel in
+    metadata as "authorization: Bearer KEY".
+    """
+
+    @staticmethod
+    def Run(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/motet.v1.Motet/Run',
+            motet_dot_components_dot_wire_dot_motet__pb2.Frame.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Recognize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/motet.v1.Motet/Recognize',
+            motet_dot_components_dot_wire_dot_motet__pb2.RecognizeRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.RecognizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamingRecognize(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/motet.v1.Motet/StreamingRecognize',
+            motet_dot_components_dot_wire_dot_motet__pb2.StreamingRecognizeRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.Transcript.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Synthesize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/motet.v1.Motet/Synthesize',
+            motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.SynthesizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamingSynthesize(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/motet.v1.Motet/StreamingSynthesize',
+            motet_dot_components_dot_wire_dot_motet__pb2.StreamingSynthesizeRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.SpeechChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Chat(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/motet.v1.Motet/Chat',
+            motet_dot_components_dot_wire_dot_motet__pb2.ChatRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Embed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/motet.v1.Motet/Embed',
+            motet_dot_components_dot_wire_dot_motet__pb2.EmbedRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.EmbedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GenerateMedia(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/motet.v1.Motet/GenerateMedia',
+            motet_dot_components_dot_wire_dot_motet__pb2.GenerateMediaRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.Frame.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListModels(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/motet.v1.Motet/ListModels',
+            motet_dot_components_dot_wire_dot_motet__pb2.ListModelsRequest.SerializeToString,
+            motet_dot_components_dot_wire_dot_motet__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

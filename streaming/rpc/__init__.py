@@ -1,0 +1,1 @@
+"""The gRPC door: sessions, typed services, and NVIDIA Riva's speech methods."""

@@ -1,0 +1,92 @@
+"""Riva's methods: by NVIDIA's own client, unmodified, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from motet.components.wire import riva_asr_pb2 as asr
+from motet.components.wire import riva_asr_pb2_grpc, riva_tts_pb2_grpc
+from motet.components.wire import riva_common_pb2 as common
+from motet.components.wire import riva_tts_pb2 as tts
+
+from .test_rpc import TONE, served, stream, wav
+
+pytestmark = pytest.mark.timeout(40)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("riva") is None, reason="needs nvidia-riva-client")
+async def test_an_unmodified_riva_client(tmp_path: Path) -> None:
+    (tmp_path / "tone.wav").write_bytes(wav(TONE, 16_000))
+    async with served(api_keys=("secret-1",)) as (address, _):
+        program = Path(__file__).with_name("riva_client.py")
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(program),
+            address,
+            str(tmp_path / "tone.wav"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors = await child.communicate()
+    assert child.returncode == 0, errors.decode()[-2000:]
+    got: dict[str, Any] = json.loads(out)
+    assert got["offline"] == [
+        "16000 samples, peak 700, language en ",
+        "8000 samples, peak 700, language en ",
+    ]
+    assert [one["final"] for one in got["streaming"]] == [False, True, False, True]
+    assert got["streaming"][-1]["seconds"] == pytest.approx(1.5)
+    assert sum(int(one["text"].split()[0]) for one in got["streaming"] if one["final"]) == 24_000
+    assert got["models"] == ["hear"]
+    assert got["asr_parameters"]["streaming"] == "True"
+    assert got["spoken_bytes"] == 300 * 16 * 2
+    assert got["pieces"] == [4800, 4800]
+    assert [voice["subvoices"] for voice in got["voices"]] == ["ada:0,bob:1"] * 2
+
+
+@pytest.mark.parametrize(
+    ("config", "param"),
+    [
+        ({"profanity_filter": True}, "profanity_filter"),
+        ({"diarization_config": {"enable_speaker_diarization": True}}, "diarization_config"),
+        ({"custom_configuration": {"a": "b"}}, "custom_configuration"),
+        ({"encoding": common.FLAC}, "encoding"),
+    ],
+)
+async def test_what_no_pipeline_does_is_refused_by_name(config: Any, param: str) -> None:
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_asr_pb2_grpc.RivaSpeechRecognitionStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError, match=param) as caught:
+            await stub.Recognize(asr.RecognizeRequest(config=config, audio=bytes(3200)))
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_encodings_of_speech_and_refusals() -> None:
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_tts_pb2_grpc.RivaSpeechSynthesisStub(channel)
+        request = tts.SynthesizeSpeechRequest(text="a", sample_rate_hz=8000)
+        request.encoding = common.MULAW
+        request.id.value = "mine"
+        answer = await stub.Synthesize(request)
+        assert len(answer.audio) == 800
+        assert (answer.id.value, answer.meta.text) == ("mine", "a")
+        request.enable_word_time_offsets = True
+        with pytest.raises(grpc.aio.AioRpcError, match="enable_word_time_offsets"):
+            await stub.Synthesize(request)
+
+
+async def test_the_first_message_of_a_stream_must_be_its_config() -> None:
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_asr_pb2_grpc.RivaSpeechRecognitionStub(channel)
+        wrong = asr.StreamingRecognizeRequest(audio_content=np.zeros(10, "<i2").tobytes())
+        with pytest.raises(grpc.aio.AioRpcError, match="the first message must be the config"):
+            [one async for one in stub.StreamingRecognize(stream(wrong))]
