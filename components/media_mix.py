@@ -87,5 +87,9 @@ class Resampler:
     def push(self, mono: NDArray[np.float32], *, last: bool = False) -> NDArray[np.int16]:
         """What is ready after `mono`; `last` flushes the filter's tail."""
         if self._stream is not None:
-            mono = self._stream.resample_chunk(np.ascontiguousarray(mono), last=last)
+            mono = self._stream.resample_chunk(np.ascontiguousarray(mono, np.float32), last=last)
         return np.clip(np.rint(mono * 32768), -32768, 32767).astype(np.int16)
+
+    def finish(self) -> NDArray[np.int16]:
+        """The filter's tail."""
+        return self.push(np.zeros(0, np.float32), last=True)

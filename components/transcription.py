@@ -16,14 +16,18 @@ Json = dict[str, Any]
 class TranscribeOptions(BaseModel):
     """Options of one file, the `options` of its `MediaFile`; None leaves it to the pipeline file.
 
+    `languages` are those among which the language is looked for, where `language` is None.
     `channels` "separate" transcribes each channel as its own speaker. `speakers` asks who spoke
     when; `min_speakers` and `max_speakers` bound the number, both alike where it is known.
     `known_speakers` maps names to recordings of 2 to 10 s.
+    `vad_threshold` is the probability above which sound counts as speech, `vad_pad_ms` how much
+    around speech is kept, `vad_silence_ms` the shortest pause at which chunks may be cut.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     language: str | None = None
+    languages: tuple[str, ...] = Field(default=(), max_length=20)
     task: Literal["transcribe", "translate"] = "transcribe"
     prompt: str | None = Field(default=None, max_length=4000)
     hotwords: tuple[str, ...] = Field(default=(), max_length=200)
@@ -34,6 +38,9 @@ class TranscribeOptions(BaseModel):
     min_speakers: int = Field(default=1, ge=1, le=32)
     max_speakers: int = Field(default=8, ge=1, le=32)
     known_speakers: dict[str, str] = Field(default_factory=dict[str, str], max_length=16)
+    vad_threshold: float = Field(default=0.5, ge=0.05, le=0.95)
+    vad_pad_ms: int = Field(default=200, ge=0, le=2000)
+    vad_silence_ms: int = Field(default=160, ge=60, le=5000)
 
     @model_validator(mode="after")
     def _bounds(self) -> TranscribeOptions:

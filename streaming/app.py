@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import chat, embeddings, operate, problems, websocket
+from . import audio, chat, embeddings, operate, problems, speech, websocket
 from .admission import Admission
 from .server import Server
 from .telephony import routes as telephony
@@ -32,6 +32,11 @@ def create_app(server: Server) -> FastAPI:
         async with AsyncExitStack() as stack:
             for pipeline in server.pipelines.values():
                 await stack.enter_async_context(pipeline)
+            if settings.grpc_port is not None:
+                from .rpc.server import serving
+
+                port = settings.grpc_port
+                await stack.enter_async_context(serving(server, port=port, admission=admission))
             yield
             server.stopping.set()
 
@@ -41,7 +46,7 @@ def create_app(server: Server) -> FastAPI:
     app.add_middleware(Measured, server=server)
     settings = server.settings
     admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
-    for door in (operate.router, chat.router, embeddings.router):
+    for door in (operate.router, chat.router, embeddings.router, audio.router, speech.router):
         app.include_router(door)
     for made in (websocket.router, telephony.router):
         app.include_router(made(server, admission))

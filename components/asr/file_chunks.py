@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..frames import Samples
-from ..speech import WINDOW, SileroModel, Span, SpanFinder, SpeechStream
+from ..speech import WINDOW, SileroModel, Span, SpanFinder, SpanRules, SpeechStream
 
 RATE_HZ = 16_000
 
@@ -53,11 +53,14 @@ class CutRules:
     """Speech is packed into chunks of at most `longest_s`; a pause above `gap_s` always splits.
 
     `pad_s` of the surrounding sound is kept on both sides, never more than half of a pause.
+    `threshold` and `pause_s` are the VAD's: what counts as speech, and the shortest pause.
     """
 
     longest_s: float = 15.0
     gap_s: float = 1.0
     pad_s: float = 0.2
+    threshold: float = 0.5
+    pause_s: float = 0.16
 
     @property
     def longest(self) -> int:
@@ -74,6 +77,13 @@ class CutRules:
         """The padding in windows."""
         return round(self.pad_s * RATE_HZ / WINDOW)
 
+    @property
+    def spans(self) -> SpanRules:
+        """How the VAD's probabilities become spans of speech."""
+        pause = max(1, round(self.pause_s * RATE_HZ / WINDOW))
+        leave = max(0.02, self.threshold - 0.15)
+        return SpanRules(enter=self.threshold, leave=leave, shortest_pause=pause)
+
 
 class Cutter:
     """Cuts one track: push its samples in order, take chunks as soon as their end is certain."""
@@ -82,7 +92,7 @@ class Cutter:
         self._rules = rules or CutRules()
         self._track = track
         self._speech = SpeechStream(model)
-        self._finder = SpanFinder()
+        self._finder = SpanFinder(self._rules.spans)
         self._pcm = np.zeros(0, np.int16)
         self._base = 0
         self._seen = 0

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from ..base import Options
+from ..transcription import TranscribeOptions
 from .file_checks import CheckRules
 from .file_chunks import CutRules
 
@@ -35,10 +36,15 @@ class FileOptions(Options):
     fastest_wpm: float = 400.0
     vad: str = "silero-vad"
 
-    @property
-    def cutting(self) -> CutRules:
-        """How chunks are cut."""
-        return CutRules(longest_s=self.chunk_s, gap_s=self.gap_s)
+    def cutting(self, asked: TranscribeOptions) -> CutRules:
+        """How the chunks of a request are cut."""
+        return CutRules(
+            longest_s=self.chunk_s,
+            gap_s=self.gap_s,
+            pad_s=asked.vad_pad_ms / 1000,
+            threshold=asked.vad_threshold,
+            pause_s=asked.vad_silence_ms / 1000,
+        )
 
     @property
     def checking(self) -> CheckRules:

@@ -103,7 +103,7 @@ class FileWork:
             self._file.path,
             self._file.name,
             self._vad,
-            settings.cutting,
+            settings.cutting(self._asked),
             split=self._asked.channels == "separate",
             limit_s=settings.longest_h * 3600,
         )

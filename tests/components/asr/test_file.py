@@ -30,7 +30,7 @@ RATE_HZ = 16_000
 FOX = "The quick brown fox jumps over the lazy dog."
 SEA = "The ship sailed slowly across the ocean last night."
 STATION = "We will meet you at the train station after lunch."
-DOOR = "They opened the old wooden door and walked inside."
+DOOR = "She reads the newspaper every morning with her coffee."
 
 
 @pytest.fixture(scope="module")

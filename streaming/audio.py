@@ -1,0 +1,108 @@
+"""`/v1/audio/transcriptions` and `/v1/audio/translations`: OpenAI's routes on a file pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response, StreamingResponse
+
+from ..components.errors import ComponentFailed, MotetError
+from ..components.frames import Data, Frame, MediaFile, Segment
+from ..components.media import probe
+from ..components.transcription import kind_of
+from ..pipelines.pipeline import Pipeline
+from .audioformats import delta, done, render, sse
+from .audiorequest import AudioRequest, TranslationRequest, parse, write_references
+from .auth import Principal
+from .hangup import HungUp, while_connected
+from .problems import of_error
+from .server import Server, principal_of, server_of
+from .upload import received
+
+router = APIRouter()
+
+
+@router.post("/v1/audio/transcriptions", response_model=None)
+async def transcriptions(
+    request: Request,
+    server: Annotated[Server, Depends(server_of)],
+    asker: Annotated[Principal, Depends(principal_of)],
+) -> Response:
+    """Text of an uploaded file, whole or streamed. Hanging up stops the work."""
+    return await _answer(request, server, asker, AudioRequest, "transcribe")
+
+
+@router.post("/v1/audio/translations", response_model=None)
+async def translations(
+    request: Request,
+    server: Annotated[Server, Depends(server_of)],
+    asker: Annotated[Principal, Depends(principal_of)],
+) -> Response:
+    """English text of an uploaded file."""
+    return await _answer(request, server, asker, TranslationRequest, "translate")
+
+
+async def _answer(
+    request: Request, server: Server, asker: Principal, kind: type[AudioRequest], task: str
+) -> Response:
+    folder = server.settings.data_dir / "uploads"
+    async with AsyncExitStack() as stack:
+        form = await stack.enter_async_context(
+            received(request, folder, limit_bytes=server.settings.max_upload_bytes)
+        )
+        asked = parse(form, kind)
+        upload = form.file("file")
+        references = await asyncio.to_thread(write_references, asked, folder)
+        stack.push_async_callback(_remove, list(references.values()))
+        await asyncio.to_thread(probe, upload.path, upload.filename)
+        pipeline = server.find(asked.model, accepts=["MediaFile"])
+        file = MediaFile(str(upload.path), upload.filename, asked.options(references, task))
+        run = pipeline.ask(file, key=asker.name)
+        if asked.stream:
+            # The files live until the stream ends, which is after this function returns.
+            return StreamingResponse(
+                _events(run, asked, stack.pop_all()), media_type="text/event-stream"
+            )
+        try:
+            transcript = await while_connected(request, _transcript(run, pipeline))
+        except HungUp:
+            return Response(status_code=499)
+    body, media_type = render(transcript, asked)
+    return Response(body, media_type=media_type)
+
+
+async def _remove(paths: list[str]) -> None:
+    for path in paths:
+        await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+
+
+async def _transcript(run: AsyncGenerator[Frame], pipeline: Pipeline) -> dict[str, Any]:
+    async with aclosing(run) as frames:
+        async for frame in frames:
+            if isinstance(frame, Data) and kind_of(frame) == "transcript":
+                return frame.value
+    raise ComponentFailed("it ended without a transcript", where=pipeline.name)
+
+
+async def _events(
+    run: AsyncGenerator[Frame], asked: AudioRequest, files: AsyncExitStack
+) -> AsyncIterator[str]:
+    """The transcript as it comes, then the whole; a fault on the way is an `error` event."""
+    first = True
+    async with files, aclosing(run) as frames:
+        try:
+            async for frame in frames:
+                if isinstance(frame, Segment):
+                    yield sse(delta(frame, first=first, request=asked))
+                    first = False
+                elif isinstance(frame, Data) and kind_of(frame) == "transcript":
+                    for event in done(frame.value, asked):
+                        yield sse(event)
+        except MotetError as error:
+            yield sse({"type": "error", **json.loads(bytes(of_error(error).body))})
