@@ -54,7 +54,7 @@ class _Utterance:
     """`settled` are the decodes of windows that were cut off, `tail` is that of the rest (of its
     first `tail_pieces`).
 
-    `stretches` holds what each of them decodes, so that it can be judged afterwards.
+    `voiced_s` holds how much voice each of them had, to judge its text by.
     """
 
     number: int
@@ -62,7 +62,7 @@ class _Utterance:
     settled: list[Work] = field(default_factory=list["Work"])
     tail: Work | None = None
     tail_pieces: int = 0
-    stretches: dict[Work, Stretch] = field(default_factory=dict["Work", Stretch])
+    voiced_s: dict[Work, float] = field(default_factory=dict["Work", float])
     partial: Work | None = None
     partial_at_ms: float = 0.0
     prefix: StablePrefix = field(default_factory=StablePrefix)
@@ -183,8 +183,7 @@ class Stream:
 
     def _resume(self, one: _Utterance, tail: Work) -> None:
         """The speaker goes on after a pause: what came before it stands, if it is long enough."""
-        stretch = one.stretches[tail]
-        if stretch.voiced_s * 1000 < self._rules.settle_ms:
+        if one.voiced_s[tail] * 1000 < self._rules.settle_ms:
             self._drop_tail(one)
             return
         one.settled.append(tail)
@@ -194,16 +193,16 @@ class Stream:
     def _drop_tail(self, one: _Utterance) -> None:
         if one.tail is not None:
             one.tail.cancel()
-            one.stretches.pop(one.tail, None)
+            one.voiced_s.pop(one.tail, None)
             one.tail = None
 
     def _begin(self, one: _Utterance, stretch: Stretch, work: str) -> Work:
-        settled = [] if work == "settled" else [w for w in one.settled if w.done()]
+        settled = [] if work == "settled" else [w for w in one.settled[-2:] if w.done()]
         before = " ".join(w.result().text for w in settled if w.exception() is None)
         decode = self._decode(self._memory, stretch, before, work == "partial")
         task = self._mailbox.start(_awaited(decode), tag=(one, work))
         if work != "partial":
-            one.stretches[task] = stretch
+            one.voiced_s[task] = stretch.voiced_s
         return task
 
     def _stop(self, one: _Utterance, stopped: SpeechStopped) -> None:
@@ -241,8 +240,8 @@ class Stream:
         ]
 
     def _accepted(self, one: _Utterance, work: Work) -> str:
-        decoded, stretch = work.result(), one.stretches[work]
-        return decoded.text if decoded.is_spoken(voiced_s=stretch.voiced_s) else ""
+        decoded = work.result()
+        return decoded.text if decoded.is_spoken(voiced_s=one.voiced_s[work]) else ""
 
     def _finished(self) -> Iterator[Frame]:
         """The transcripts that are complete, and whose turn it is."""
