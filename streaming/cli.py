@@ -53,6 +53,8 @@ def add_serve(command: argparse.ArgumentParser) -> None:
     command.add_argument("files", nargs="*", metavar="FILE", help="pipeline files; default: voice")
     command.add_argument("--host", help="address to listen at (127.0.0.1)")
     command.add_argument("--port", type=int, help="HTTP and WebSocket port (8000)")
+    command.add_argument("--grpc-port", type=int, help="gRPC port (none; usual: 50051)")
+    command.add_argument("--runtime", choices=["local", "workers"], help="where components run")
     command.add_argument("--keys-file", type=Path, help="file of `motet keys`")
     command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
     command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
@@ -164,6 +166,10 @@ def add_bench(command: argparse.ArgumentParser) -> None:
     )
     voice.add_argument("--json", action="store_true", help="one JSON line")
     voice.set_defaults(command=run_bench_voice)
+    hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
+    hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
+    hop.add_argument("--seconds", type=float, default=4.0)
+    hop.set_defaults(command=run_bench_hop)
 
 
 def run_bench_voice(parsed: argparse.Namespace) -> int:
@@ -174,4 +180,12 @@ def run_bench_voice(parsed: argparse.Namespace) -> int:
         raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_hop(parsed: argparse.Namespace) -> int:
+    """Measure the hop of the `workers` runtime."""
+    from ..pipelines.runtimes.hopbench import main as measure
+
+    write(measure(tuple(parsed.sessions), parsed.seconds))
     return 0

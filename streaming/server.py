@@ -11,6 +11,7 @@ from fastapi import Request
 from ..components.errors import BadInput, MotetError, nearest
 from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.runtimes import runtime_of
 from .auth import KeyRing, Principal, Unauthorized, bearer, load_keys, origin_allowed
 from .metrics import Metrics
 from .settings import Settings
@@ -34,12 +35,12 @@ class Server:
 
     @classmethod
     def make(cls, graphs: Sequence[Graph], settings: Settings) -> Server:
-        """A server for these graphs, on the local runtime, not yet loaded.
+        """A server for these graphs, on the runtime of the settings, not yet loaded.
 
         Raises:
             SpecError: the keys are wrong.
         """
-        pipelines = {graph.name: Pipeline(graph) for graph in graphs}
+        pipelines = {g.name: Pipeline(g, runtime_of(settings.runtime, g)) for g in graphs}
         return cls(settings, pipelines, load_keys(settings), Metrics(pipelines))
 
     @property
