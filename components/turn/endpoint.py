@@ -19,6 +19,7 @@ from ..frames import (
     SpeechStopped,
     TurnSettings,
 )
+from .arrival import Arrival
 from .rules import EndpointRules, from_ms
 
 
@@ -55,7 +56,7 @@ class Endpoint:
         self._onset_ms: float | None = None
         self._voiced_ms = 0.0
         self._heard_ms = 0.0
-        self._heard_at_s = 0.0
+        self._arrival = Arrival()
 
     @property
     def paused(self) -> int | None:
@@ -64,7 +65,8 @@ class Endpoint:
 
     def audio(self, window: Audio, now_s: float) -> list[Frame]:
         """Take the next window; without `speech` it counts as silence."""
-        self._heard_ms, self._heard_at_s = window.end_ms, now_s
+        self._heard_ms = window.end_ms
+        self._arrival.heard(window, now_s)
         if self.settings.mode == "manual":
             return self._manual(window)
         if self._open is None:
@@ -94,7 +96,7 @@ class Endpoint:
             return None
         silent_ms = self._heard_ms - one.voice_end_ms
         wait_ms = self._limit_ms(one) if one.paused else self.rules.pause_ms
-        return self._heard_at_s + (max(wait_ms - silent_ms, 0.0) + self.rules.grace_ms) / 1000
+        return self._arrival.last_s + (max(wait_ms - silent_ms, 0.0) + self._grace_ms) / 1000
 
     def tick(self, now_s: float) -> list[Frame]:
         """Count audio that should have come by now, but didn't, as silence."""
@@ -103,7 +105,7 @@ class Endpoint:
             return []
         one = self._open
         # A microsecond more, so that a tick at the very deadline isn't lost to rounding.
-        missing_ms = (now_s - self._heard_at_s) * 1000 - self.rules.grace_ms + 0.001
+        missing_ms = (now_s - self._arrival.last_s) * 1000 - self._grace_ms + 0.001
         one.quiet_ms = one.voice_end_ms if one.quiet_ms is None else one.quiet_ms
         return [
             *self._pause_if_silent(one, self._heard_ms + missing_ms),
@@ -211,6 +213,10 @@ class Endpoint:
         if self._open and not self._open.detected and settings.mode != "manual":
             return self._stop(self._open, dropped=True)
         return []
+
+    @property
+    def _grace_ms(self) -> float:
+        return self._arrival.grace_ms(self.rules.grace_ms)
 
     @property
     def _release(self) -> float:

@@ -17,7 +17,8 @@ class EndpointRules:
     "semantic", one that sounds finished ends after `finished_ms` of silence; the others (and
     all where nobody judges: `judged` False) after `eagerness_ms` by the client's eagerness.
     A detected utterance over `max_utterance_ms` is ended and the next begins with the next
-    sample. Audio that hasn't arrived for `grace_ms` counts as silence.
+    sample. Audio that hasn't arrived for `grace_ms` counts as silence (longer, where it comes in
+    bursts).
     """
 
     onset_ms: float = 64.0

@@ -160,6 +160,33 @@ def test_late_audio_is_no_silence():
     assert [type(frame) for frame in rig.events()] == [SpeechStarted]
 
 
+@pytest.mark.parametrize("burst_ms", [200, 500, 1000, 2000])
+def test_a_client_that_sends_in_bursts_is_not_cut_off(burst_ms: int):
+    rig = Rig(silence_duration_ms=200)
+    windows = burst_ms // MS
+    for _ in range(6):
+        for _ in range(windows):
+            rig.feed(0.9)
+            rig.now_s -= 0.031
+        rig.now_s += windows * 0.031
+        rig.do(rig.endpoint.tick(rig.now_s))
+    assert [type(frame) for frame in rig.events()] == [SpeechStarted]
+    rig.now_s += 4
+    rig.do(rig.endpoint.tick(rig.now_s))
+    assert isinstance(rig.events()[-1], SpeechStopped)
+
+
+def test_after_a_burst_the_grace_becomes_short_again():
+    rig = Rig(EndpointRules(grace_ms=300))
+    for _ in range(60):
+        rig.feed(0.9)
+        rig.now_s -= 0.031
+    late = rig.endpoint.deadline_s() - rig.now_s
+    rig.now_s += 2
+    rig.feed(0.9, 500)
+    assert rig.endpoint.deadline_s() - rig.now_s < late / 3
+
+
 def test_manual_mode_holds_everything_since_the_last_commit():
     rig = Rig(mode="manual")
     rig.feed(0.0, 50)

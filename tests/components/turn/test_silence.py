@@ -91,10 +91,24 @@ async def test_a_short_word_is_heard(say, quiet, word: str):
 
 
 async def test_a_muted_microphone_ends_the_turn(say):
-    speech = say("What time is it in Paris?")[:24_000]
+    speech, unmuted = say("What time is it in Paris?")[:16_000], asyncio.Event()
+
+    async def microphone() -> AsyncIterator[Frame]:
+        for n in range(0, len(speech), 320):
+            yield Audio(speech[n : n + 320], 16_000, n / 16)
+            await asyncio.sleep(0.01)
+        await unmuted.wait()
+
+    vad = SileroVad(Setup("vad"))
+    await vad.load()
     turn = SilenceTurn(Setup("turn", options={"grace_ms": 100}))
-    frames = await listen(turn, speech, 1.0)
-    assert [type(frame) for frame in events(frames)] == [SpeechStarted, SpeechPaused, SpeechStopped]
+    kinds: list[type[Frame]] = []
+    async for frame in turn.run(vad.run(microphone(), Context()), Context()):
+        kinds += [] if isinstance(frame, Audio) else [type(frame)]
+        if isinstance(frame, SpeechStopped):
+            unmuted.set()
+    await vad.close()
+    assert kinds == [SpeechStarted, SpeechPaused, SpeechStopped]
 
 
 async def test_silence_and_noise_are_no_speech(quiet):
