@@ -41,7 +41,7 @@ def compile_for(
     `signature` gives a Triton type per run-time argument ("*fp16", "i32", "fp32"); pointers and
     32-bit integers named as strides, and those in `multiples`, are taken as multiples of 16.
     """
-    names = list(signature) + list(constants)
+    names: list[str] = kernel.arg_names
     full = dict(signature) | dict.fromkeys(constants, "constexpr")
     aligned = {
         (names.index(name),): [["tt.divisibility", 16]]

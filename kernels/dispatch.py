@@ -36,6 +36,18 @@ def register() -> None:
         add(name, backend_of(precision))
 
 
+def named(precision: Precision) -> str:
+    """The backend's name for any precision, registered on first use: "motet_int8_full"."""
+    for name, known in PRECISIONS.items():
+        if known == precision:
+            register()
+            return name
+    rough = "" if precision.smooth_k else "_unsmoothed"
+    name = f"motet_{precision.qk}_{precision.pv}{rough}"
+    add(name, backend_of(precision))
+    return name
+
+
 def add(name: str, function: Callable[..., Tensor]) -> None:
     """Register any function of the dispatcher's signature under a new name."""
     member = _member(name)

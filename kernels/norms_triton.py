@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from triton.language import constexpr
 
-from .tritonlang import tl, triton
+from .tritonlang import on_device_of, tl, triton
 
 
 @triton.jit
@@ -93,13 +93,14 @@ def gate_residual_norm_modulate(
     strides = [size for t in rows for size in (t.stride(0), t.stride(1) if t.shape[1] > 1 else 0)]
     block = triton.next_power_of_2(channels)
     kernel: Any = gate_norm_kernel
-    kernel[(batch * tokens,)](
-        x, residual, *rows, x if weight is None else weight, x if bias is None else bias,
-        hidden, out, tokens, *strides, eps,
-        CHANNELS=channels, BLOCK=block, CENTRE=kind == "layer",
-        WEIGHT=weight is not None, BIAS=bias is not None,
-        num_warps=8 if block >= 4096 else 4,
-    )  # fmt: skip
+    with on_device_of(x):
+        kernel[(batch * tokens,)](
+            x, residual, *rows, x if weight is None else weight, x if bias is None else bias,
+            hidden, out, tokens, *strides, eps,
+            CHANNELS=channels, BLOCK=block, CENTRE=kind == "layer",
+            WEIGHT=weight is not None, BIAS=bias is not None,
+            num_warps=8 if block >= 4096 else 4,
+        )  # fmt: skip
     return hidden, out
 
 
@@ -111,12 +112,13 @@ def norm_rope(
     out = x.new_empty(x.shape)
     half = dim // 2
     kernel: Any = norm_rope_kernel
-    kernel[(length, batch * heads)](
-        x, weight, cos.contiguous(), sin.contiguous(), out, heads, length,
-        x.stride(0), x.stride(1), x.stride(2), eps,
-        HALF=half, BLOCK=triton.next_power_of_2(half), STEP=2 if interleaved else 1,
-        GAP=1 if interleaved else half, num_warps=1,
-    )  # fmt: skip
+    with on_device_of(x):
+        kernel[(length, batch * heads)](
+            x, weight, cos.contiguous(), sin.contiguous(), out, heads, length,
+            x.stride(0), x.stride(1), x.stride(2), eps,
+            HALF=half, BLOCK=triton.next_power_of_2(half), STEP=2 if interleaved else 1,
+            GAP=1 if interleaved else half, num_warps=1,
+        )  # fmt: skip
     return out
 
 

@@ -14,7 +14,7 @@ from triton.language import constexpr
 from .fp8 import FP8_MAX, K_GROUPS, Q_GROUPS, TINY, RowGroups, limit_of
 from .quantised import LENGTH_MULTIPLE, QK_DTYPES, QuantisedKV, key_mean
 from .request import Precision
-from .tritonlang import interpreted, tl, triton
+from .tritonlang import interpreted, on_device_of, tl, triton
 
 ROWS = 128
 
@@ -132,15 +132,16 @@ def _launch_rows(
     dots = x.new_empty((batch, heads, rows), dtype=torch.float32) if dot_mean is not None else None
     mean = dot_mean if centre is None else centre
     kernel: Any = quantise_rows_kernel
-    kernel[(triton.cdiv(rows, ROWS), batch * heads)](
-        x, scales if mean is None else mean, codes, scales, scales if dots is None else dots,
-        x.stride(0), x.stride(1), x.stride(2), heads, rows, n_scales, limit_of(dtype),
-        dot_scale, 1 if mean is None else heads // mean.shape[1],
-        DIM=dim, BLOCK_D=triton.next_power_of_2(dim), OUTER=ROWS // groups.block,
-        REPEAT=groups.repeat, GROUPS=groups.groups, INNER=groups.inner,
-        CENTRE=centre is not None, DOT=dots is not None, INT8=dtype == torch.int8,
-        SNAP=interpreted(),
-    )  # fmt: skip
+    with on_device_of(x):
+        kernel[(triton.cdiv(rows, ROWS), batch * heads)](
+            x, scales if mean is None else mean, codes, scales, scales if dots is None else dots,
+            x.stride(0), x.stride(1), x.stride(2), heads, rows, n_scales, limit_of(dtype),
+            dot_scale, 1 if mean is None else heads // mean.shape[1],
+            DIM=dim, BLOCK_D=triton.next_power_of_2(dim), OUTER=ROWS // groups.block,
+            REPEAT=groups.repeat, GROUPS=groups.groups, INNER=groups.inner,
+            CENTRE=centre is not None, DOT=dots is not None, INT8=dtype == torch.int8,
+            SNAP=interpreted(),
+        )  # fmt: skip
     return codes, scales, dots
 
 
@@ -149,13 +150,15 @@ def quantise_values(v: Tensor) -> tuple[Tensor, Tensor]:
     v = v if v.stride(-1) == 1 else v.contiguous()
     batch, heads, rows, dim = v.shape
     padded = rows + -rows % LENGTH_MULTIPLE
-    scales = (v.abs().amax(2).float() / FP8_MAX).clamp_min(TINY)
+    low, high = torch.aminmax(v, dim=2)
+    scales = (torch.maximum(high, -low).float() / FP8_MAX).clamp_min(TINY)
     codes = v.new_empty((batch, heads, dim, padded), dtype=torch.float8_e4m3fn)
     kernel: Any = quantise_values_kernel
-    kernel[(triton.cdiv(padded, 64), batch * heads)](
-        v, scales, codes, v.stride(0), v.stride(1), v.stride(2), heads, rows, padded,
-        DIM=dim, BLOCK_D=triton.next_power_of_2(dim), BLOCK=64, SNAP=interpreted(),
-    )  # fmt: skip
+    with on_device_of(v):
+        kernel[(triton.cdiv(padded, 64), batch * heads)](
+            v, scales, codes, v.stride(0), v.stride(1), v.stride(2), heads, rows, padded,
+            DIM=dim, BLOCK_D=triton.next_power_of_2(dim), BLOCK=64, SNAP=interpreted(),
+        )  # fmt: skip
     return codes, scales
 
 

@@ -65,7 +65,7 @@ def key_mean(k: Tensor, precision: Precision) -> Tensor | None:
     """float32 (batch, heads, dim), the mean over the sequence, or None when K stays as it is."""
     if precision.qk == "full" or not precision.smooth_k:
         return None
-    return k.float().sum(2) / max(k.shape[2], 1)
+    return k.sum(2, dtype=torch.float32) / max(k.shape[2], 1)
 
 
 Spec = tuple[tuple[int, ...], torch.dtype]

@@ -4,6 +4,7 @@ The constants here are those that `sage_triton.attend` passes for such a call.
 """
 
 import inspect
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .aot import MachineCode, compile_for
@@ -44,7 +45,10 @@ VARIANTS = (
 )
 
 
-def compile_attention(variant: Variant, capability: int = 90) -> MachineCode:
+def compile_attention(
+    variant: Variant, capability: int = 90, ones: Collection[str] = ()
+) -> MachineCode:
+    """`ones` names run-time arguments that are 1: Triton makes constants of them."""
     tile = tile_for(variant.dim, variant.mask)
     constants: dict[str, int | bool] = {
         "DIM": variant.dim,
@@ -58,10 +62,11 @@ def compile_attention(variant: Variant, capability: int = 90) -> MachineCode:
         "SHIFT": variant.qk != "full",
         "SNAP": False,
     }
+    signature = {name: kind for name, kind in _signature(variant).items() if name not in ones}
     return compile_for(
         attend_kernel,
-        _signature(variant),
-        constants,
+        signature,
+        constants | dict.fromkeys(ones, 1),
         capability,
         tile.warps,
         tile.stages,

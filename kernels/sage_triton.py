@@ -24,7 +24,7 @@ from .masks import as_4d, joined
 from .quantise_triton import quantise_queries, to_e4m3
 from .quantised import QuantisedKV
 from .request import MASK_KINDS, MaskKind, mask_kind
-from .tritonlang import interpreted, tl, triton
+from .tritonlang import interpreted, on_device_of, tl, triton
 
 LOG2E = math.log2(math.e)
 
@@ -164,18 +164,19 @@ def attend(
     mask_strides = (0, 0, 0, 0) if full is None else full.stride()
     tile = tile_for(dim, mask_kind(mask))
     kernel: Any = attend_kernel
-    kernel[(triton.cdiv(q_len, tile.m), batch * heads)](
-        codes, kv.k, kv.v, out, lse, _or(q_scale, lse), _or(kv.k_scale, lse),
-        _or(kv.v_scale, lse), _or(shift, lse), _or(full, lse),
-        *codes.stride()[:3], *kv.k.stride()[:3], *kv.v.stride()[:3], *mask_strides,
-        heads, heads // kv.heads, q_len, kv.length, kv.v.shape[3],
-        0 if q_scale is None else q_scale.shape[2],
-        0 if kv.k_scale is None else kv.k_scale.shape[2], causal_offset, scale * LOG2E,
-        DIM=dim, BLOCK_D=max(64, triton.next_power_of_2(dim)), BLOCK_M=tile.m, BLOCK_N=tile.n,
-        MASK=MASK_KINDS.index(mask_kind(mask)), CAUSAL=causal,
-        QK_CODES=q_scale is not None, PV_FP8=kv.v_scale is not None, SHIFT=shift is not None,
-        SNAP=interpreted(), num_warps=tile.warps, num_stages=tile.stages,
-    )  # fmt: skip
+    with on_device_of(q):
+        kernel[(triton.cdiv(q_len, tile.m), batch * heads)](
+            codes, kv.k, kv.v, out, lse, _or(q_scale, lse), _or(kv.k_scale, lse),
+            _or(kv.v_scale, lse), _or(shift, lse), _or(full, lse),
+            *codes.stride()[:3], *kv.k.stride()[:3], *kv.v.stride()[:3], *mask_strides,
+            heads, heads // kv.heads, q_len, kv.length, kv.v.shape[3],
+            0 if q_scale is None else q_scale.shape[2],
+            0 if kv.k_scale is None else kv.k_scale.shape[2], causal_offset, scale * LOG2E,
+            DIM=dim, BLOCK_D=max(64, triton.next_power_of_2(dim)), BLOCK_M=tile.m, BLOCK_N=tile.n,
+            MASK=MASK_KINDS.index(mask_kind(mask)), CAUSAL=causal,
+            QK_CODES=q_scale is not None, PV_FP8=kv.v_scale is not None, SHIFT=shift is not None,
+            SNAP=interpreted(), num_warps=tile.warps, num_stages=tile.stages,
+        )  # fmt: skip
     return out, lse
 
 

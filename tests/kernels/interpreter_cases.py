@@ -144,7 +144,7 @@ def test_attention_is_its_twin_and_near_the_truth(
         q.double(), k.double(), v.double(), full, causal, scale, offset
     )
     assert relative(out, twin) < 1e-3
-    assert relative(out, truth) < (0.03 if precision.qk == "fp8" else 0.02)
+    assert relative(out, truth) < (0.035 if precision.qk == "fp8" else 0.025)
     torch.testing.assert_close(lse, twin_lse, rtol=0, atol=1e-4)
     near = 0.3 if precision.qk == "fp8" else 0.1
     torch.testing.assert_close(lse.double(), true_lse, rtol=0, atol=near)

@@ -18,6 +18,7 @@ from diffusers.models import attention_dispatch as host
 from torch import Tensor, nn
 
 from motet.kernels import dispatch
+from motet.kernels.request import Precision
 
 SCRIPT = Path(__file__).with_name("dispatch_models.py")
 spec = importlib.util.spec_from_file_location("dispatch_models", SCRIPT)
@@ -189,3 +190,11 @@ def test_context_parallel_models_are_one_process(name: str) -> None:
 @pytest.mark.parametrize("name", ["wan int8 ring", "qwen int8 padded ring"])
 def test_context_parallel_in_8_bits(name: str) -> None:
     assert 0 < parallel_findings()[name] < 0.05
+
+
+def test_any_precision_has_a_name() -> None:
+    assert dispatch.named(Precision("int8", "fp8")) == "motet_int8"
+    name = dispatch.named(Precision("int8"))
+    assert name == dispatch.named(Precision("int8")) == "motet_int8_full"
+    outs = [call(1, 40, 2, 64, name=one) for one in (name, "motet_int8", "motet")]
+    assert relative(outs[0], outs[2]) < relative(outs[1], outs[2])

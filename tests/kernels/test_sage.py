@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.kernels import reference
+from motet.kernels import reference, sage
 from motet.kernels.attention import attention
 from motet.kernels.bench import errors
 from motet.kernels.benchcases import biased_qkv
@@ -139,3 +139,29 @@ def test_a_shard_is_described_without_its_data(precision: Precision, length: int
     assert [(tuple(t.shape), t.dtype) for t in kv.tensors()] == described
     assert from_tensors(kv.tensors(), precision) == kv
     assert (kv.length, kv.heads, kv.value_dim) == (length, 3, 64)
+
+
+def in_ring(ranks: int, corrected: bool = True) -> tuple[float, float]:
+    """Error of shards quantised apart, each with its own mean, and joined by their LSE."""
+    q, k, v = biased_qkv(1024, 128, 4)
+    expected, _ = reference.attention(q.double(), k.double(), v.double())
+    joined: tuple[Tensor, Tensor] | None = None
+    for k_part, v_part in zip(k.chunk(ranks, 2), v.chunk(ranks, 2), strict=True):
+        kv = sage.prepare(k_part, v_part, INT8, emulated=True)
+        out, lse = sage.attend(q, kv, None, False, 0, None, torch.float32, emulated=True)
+        if not corrected and kv.k_mean is not None:
+            lse = lse - (q @ kv.k_mean[..., None])[..., 0] * 128**-0.5
+        joined = (out, lse) if joined is None else reference.merge(*joined, out, lse)
+    assert joined is not None
+    return errors(joined[0], expected)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_target_holds_in_a_ring(ranks: int) -> None:
+    cosine, relative = in_ring(ranks)
+    assert cosine >= 0.999
+    assert relative <= 0.035
+
+
+def test_a_ring_without_the_correction_of_the_lse_is_wrong() -> None:
+    assert in_ring(4, corrected=False)[1] > 0.05

@@ -87,6 +87,15 @@ def test_values_and_keys_are_loaded_asynchronously() -> None:
     assert ops["LDGSTS"] + ops["LDG"] < 64
 
 
+@pytest.mark.parametrize(
+    "ones", [("heads", "group"), ("q_len", "k_len", "heads", "group"), ("group", "mask_stride_k")]
+)
+def test_sizes_of_one_compile_too(ones: tuple[str, ...]) -> None:
+    """Triton turns an argument of 1 into a constant, which takes other paths in its compiler."""
+    got = compile_attention(Variant("int8", "fp8", 64, "bool", causal=True), ones=ones)
+    assert got.opcodes["QGMMA"] > 0
+
+
 def test_ada_takes_the_same_kernel() -> None:
     got = compile_attention(Variant("int8", "fp8", 64), capability=89)
     assert "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32" in got.ptx
@@ -104,10 +113,12 @@ def test_the_other_kernels_compile_for_hopper() -> None:
     signature = _signature(
         rows, {"x_ptr": "*bf16", "codes_ptr": "*i8", "limit": "fp32", "dot_scale": "fp32"}
     )
-    groups = {"OUTER": 8, "REPEAT": 2, "GROUPS": 8, "INNER": 1}
-    flags = {"CENTRE": False, "DOT": True, "INT8": True, "SNAP": False}
-    got = compile_for(rows, signature, {"DIM": 128, "BLOCK_D": 128} | groups | flags, 90, 4, 3)
-    assert got.spill_bytes == 0
+    queries = {"OUTER": 8, "REPEAT": 2, "GROUPS": 8, "INNER": 1, "CENTRE": False, "DOT": True}
+    keys = {"OUTER": 1, "REPEAT": 16, "GROUPS": 4, "INNER": 2, "CENTRE": True, "DOT": False}
+    for constants in (queries, keys):
+        flags = {"INT8": True, "SNAP": False, "DIM": 128, "BLOCK_D": 128}
+        got = compile_for(rows, signature, constants | flags, 90, 4, 3)
+        assert got.spill_bytes == 0
 
     values = quantise_triton.quantise_values_kernel
     signature = _signature(values, {"v_ptr": "*bf16", "codes_ptr": "*fp8e4nv"})
