@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from textwrap import dedent
 
-import fakes
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,12 +144,10 @@ def specs(draw: st.DrawFn) -> PipelineSpec:
 
 @given(specs())
 def test_a_graph_that_passes_is_sound(spec: PipelineSpec) -> None:
-    """Random graphs are either refused, or acyclic, reached from the start and useful at the end."""
-    assert fakes.Echo
+    """Random graphs are refused, or acyclic, reached from the start and useful at the end."""
     try:
         graph = build(spec)
-    except SpecError as error:
-        assert error.flaws
+    except SpecError:
         return
     assert isinstance(graph, Graph)
     assert sorted(graph.order) == sorted(spec.nodes)
