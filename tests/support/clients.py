@@ -21,6 +21,7 @@ REQUIREMENTS = {
     "openai-2.54.0": ["openai[realtime]==2.54.0"],
     "openai-1.109.1": ["openai[realtime]==1.109.1"],
     "agents-0.24.0": ["openai-agents==0.24.0"],
+    "livekit-1.8.9": ["livekit-plugins-openai==1.8.9"],
     "pipecat-1.14.0": ["pipecat-ai[openai,websocket]==1.14.0"],
 }
 QUESTION = "What is the capital of France?"
