@@ -1,22 +1,20 @@
 """Large payloads between two processes on one host: files in shared memory, named on the stream.
 
 The sender writes a file into a folder of its own, the receiver maps it and removes it at once, so
-the memory lives exactly as long as the array that looks at it. A folder whose owner has died is
-known by its lock and swept by the next process that starts.
+the memory lives exactly as long as the array that looks at it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import re
-import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from ..errors import BadInput
+from .folders import OwnedFolder
 
 _PREFIX = "motet-shm-"
 _NAME = re.compile(r"motet-shm-[A-Za-z0-9_]+/[0-9]+")
@@ -37,10 +35,8 @@ class BlobStore:
     def __init__(self, *, threshold_bytes: int = 64 * 1024, root: Path | None = None) -> None:
         self.threshold_bytes = threshold_bytes
         self.root = root or shared_root()
-        _sweep(self.root)
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self.root))
-        self._lock = os.open(self.folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._owned = OwnedFolder(_PREFIX, self.root)
+        self.folder = self._owned.path
         self._count = 0
 
     def sees(self, folder: str) -> bool:
@@ -90,10 +86,7 @@ class BlobStore:
 
     def close(self) -> None:
         """Remove what the peer hasn't taken; arrays that it has mapped stay whole. Idempotent."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._owned.close()
 
 
 def _write(path: Path, data: memoryview) -> None:
@@ -106,15 +99,3 @@ def _write(path: Path, data: memoryview) -> None:
             done += os.write(handle, flat[done:])
     finally:
         os.close(handle)
-
-
-def _sweep(root: Path) -> None:
-    """Remove the folders of processes that died without closing theirs."""
-    for folder in root.glob(f"{_PREFIX}*"):
-        with suppress(OSError):
-            handle = os.open(folder / "lock", os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
-            finally:
-                os.close(handle)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 from ...components.base import Context, closing
 from ...components.frames import Frame, Prompt
+from ...components.wire.folders import OwnedFolder
 from ..graph import Graph, Node
 from ..pool import Pool
 from ..routing import prefix_of
@@ -41,7 +41,7 @@ class WorkersRuntime:
         self.graph = graph
         self._link = link
         self._devices = Devices(visible() if gpus is None else gpus)
-        self._folder = Path(tempfile.mkdtemp(prefix="motet-workers-"))
+        self._folder = OwnedFolder("motet-workers-", Path(tempfile.gettempdir()))
         self._numbers = itertools.count(1)
         self._tasks: list[asyncio.Task[None]] = []
         shares = share_cores(graph, cores or float(os.cpu_count() or 1))
@@ -76,7 +76,7 @@ class WorkersRuntime:
                 name,
                 node.spec.use,
                 self._setups[node.name],
-                folder=self._folder,
+                folder=self._folder.path,
                 environment=environment,
                 link=self._link,
                 changed=changed,
@@ -109,7 +109,7 @@ class WorkersRuntime:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         await asyncio.gather(*(crew.close() for crew in self._crews.values()))
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.close()
 
     async def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
