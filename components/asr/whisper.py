@@ -65,7 +65,7 @@ class Whisper:
         )
         self.tokens = Tokens(folder / "tokenizer.json", multilingual=self.model.is_multilingual)
         self.mels = int(self.model.n_mels)
-        self._batched_encoder = self.model.device != "cpu"
+        self._on_cpu = self.model.device == "cpu"
 
     def transcribe(self, requests: Sequence[Request]) -> list[Decoded]:
         """Decode, check, and decode again what fails a check: at full length, then sampled.
@@ -86,22 +86,17 @@ class Whisper:
     def decode_once(self, requests: Sequence[Request]) -> list[Decoded]:
         """Decode without retries: the encoder one by one (on a CPU), the decoder in batches."""
         began_s = time.perf_counter()
-        for request in requests:
-            self.check(request)
-        encoded = self.encode(requests)
-        languages = self._languages(requests, encoded)
         groups: dict[object, list[int]] = {}
         for n, request in enumerate(requests):
+            self.check(request)
             key = (request.frames, len(self._context(request)), request.beam_size)
             key += (request.temperature, request.timestamps)
             groups.setdefault(key, []).append(n)
         found: dict[int, Decoded] = {}
         for members in groups.values():
-            answers = self._generate(
-                [requests[n] for n in members],
-                [encoded[n] for n in members],
-                [languages[n] for n in members],
-            )
+            group = [requests[n] for n in members]
+            encoded = self.encode(group)
+            answers = self._generate(group, encoded, self._languages(group, encoded))
             found.update(zip(members, answers, strict=True))
         took_ms = (time.perf_counter() - began_s) * 1000
         return [replace(found[n], compute_ms=took_ms) for n in range(len(requests))]
@@ -115,30 +110,30 @@ class Whisper:
             )
         self.tokens.check_language(request.language)
 
-    def encode(self, requests: Sequence[Request]) -> list[Floats]:
-        """Encoder outputs, each of shape (frames / 2, width)."""
+    def encode(self, requests: Sequence[Request]) -> Any:
+        """Encoder output of requests of equal `frames`, as a StorageView of shape
+        (requests, frames / 2, width).
+
+        It stays where the model is. On a CPU they go one by one: a batch is slower there, as its
+        attention no longer fits the cache.
+        """
         mels = [log_mel(one.samples, mels=self.mels, frames=one.frames) for one in requests]
-        if self._batched_encoder and len({mel.shape for mel in mels}) == 1:
-            return list(self._encode(np.stack(mels)))
-        # On a CPU a batch is slower than one by one: its attention no longer fits the cache.
-        return [self._encode(mel[None])[0] for mel in mels]
+        if self._on_cpu:
+            done = [np.asarray(self.model.encode(_view(mel[None]))) for mel in mels]
+            return _view(np.concatenate(done))
+        return self.model.encode(_view(np.stack(mels)))
 
-    def _encode(self, mels: Floats) -> Floats:
-        return np.asarray(self.model.encode(_view(mels), to_cpu=True), np.float32)
-
-    def _languages(self, requests: Sequence[Request], encoded: Sequence[Floats]) -> list[str]:
+    def _languages(self, requests: Sequence[Request], encoded: Any) -> list[str]:
         known = [self.tokens.check_language(request.language) for request in requests]
-        return [
-            language or self.detect_language(features)[0][0]
-            for language, features in zip(known, encoded, strict=True)
-        ]
+        if None not in known:
+            return [language for language in known if language]
+        found = self.detect_languages(encoded)
+        return [language or best[0][0] for language, best in zip(known, found, strict=True)]
 
-    def detect_language(self, encoded: Floats) -> list[tuple[str, float]]:
-        """Languages and their probabilities, likeliest first, from an encoder output."""
-        if not self.tokens.multilingual:
-            return [("en", 1.0)]
-        (found,) = self.model.detect_language(_view(encoded[None]))
-        return [(token.strip("<|>"), float(probability)) for token, probability in found]
+    def detect_languages(self, encoded: Any) -> list[list[tuple[str, float]]]:
+        """Languages and their probabilities, likeliest first, per item of an encoder output."""
+        found = self.model.detect_language(encoded)
+        return [[(token.strip("<|>"), float(p)) for token, p in one] for one in found]
 
     def _context(self, request: Request) -> list[int]:
         """The previous text with its start token, its length a multiple of 16 (or none at all)."""
@@ -146,7 +141,7 @@ class Whisper:
         return [self.tokens.previous, *request.context[-length:]] if length else []
 
     def _generate(
-        self, requests: list[Request], encoded: list[Floats], languages: list[str]
+        self, requests: list[Request], encoded: Any, languages: list[str]
     ) -> list[Decoded]:
         """Decode a group that shares everything but audio, words of context and language."""
         first = requests[0]
@@ -156,7 +151,7 @@ class Whisper:
         ]
         limit = max(one.token_limit for one in requests)
         results = self.model.generate(
-            _view(np.stack(encoded)),
+            encoded,
             prompts,
             beam_size=1 if first.temperature else first.beam_size,
             sampling_temperature=first.temperature or 1.0,
