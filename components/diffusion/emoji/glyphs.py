@@ -22,9 +22,9 @@ PACKAGES = {FONT: "fonts-noto-color-emoji", NAMES: "unicode-data", KEYWORDS: "un
 GLYPH_PX = 136
 
 LEFT_OUT_GROUPS = frozenset({"Flags", "Component"})
-LEFT_OUT_SUBGROUPS = frozenset(
-    "arrow keycap alphanum religion zodiac av-symbol gender punctuation currency math "
-    "warning transport-sign hand-symbol".split()
+LEFT_OUT_SUBGROUPS = (
+    "arrow keycap alphanum religion zodiac av-symbol gender punctuation currency math warning "
+    "transport-sign hand-symbol"
 )
 _LEFT_OUT_NAMES = re.compile(r"o.clock|-thirty|^Japanese .*(button|symbol)")
 _LINE = re.compile(r"^([0-9A-F ]+?)\s*; fully-qualified\s+# \S+ E[\d.]+ (.+)$")
@@ -43,8 +43,9 @@ class Glyph:
 
 def require_sources() -> None:
     """Raise FileNotFoundError naming every missing file and the Debian package that brings it."""
-    missing = [f"{path} (apt-get install {name})" for path, name in PACKAGES.items()
-               if not path.is_file()]
+    missing = [
+        f"{path} (apt-get install {name})" for path, name in PACKAGES.items() if not path.is_file()
+    ]
     if missing:
         raise FileNotFoundError("training pictures need: " + ", ".join(missing))
 
@@ -91,7 +92,7 @@ def _read_names() -> list[tuple[str, str, str, str]]:
             chars = [chr(int(code, 16)) for code in match[1].split()]
             name = match[2]
             single = len(chars) == 1 or (len(chars) == 2 and chars[1] == "\ufe0f")
-            left_out = group in LEFT_OUT_GROUPS or subgroup in LEFT_OUT_SUBGROUPS
+            left_out = group in LEFT_OUT_GROUPS or subgroup in LEFT_OUT_SUBGROUPS.split()
             if single and not left_out and not _LEFT_OUT_NAMES.search(name):
                 found.append((chars[0], name.lower(), group, subgroup))
     return found
