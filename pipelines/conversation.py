@@ -47,8 +47,8 @@ class Item:
 
     @property
     def size_bytes(self) -> int:
-        """What the pictures of the item take; text is bounded by the size of a message."""
-        return sum(len(image.data) for image in self.images)
+        """About what the item takes: its text and its pictures."""
+        return len(self.text) + sum(len(image.data) for image in self.images)
 
     def cut(self, heard_ms: float) -> None:
         """Keep what was heard until `heard_ms`, at most what was sent."""
@@ -81,15 +81,15 @@ def _leading_words(text: str, share: float) -> str:
 
 
 class Conversation:
-    """Items in order, at most `max_items` of them and `max_image_bytes` of pictures.
+    """Items in order, at most `max_items` of them and `max_bytes` of text and pictures.
 
     An item that makes it too long drops the oldest items, a tool call together with its output;
     items with the role "system" stay, and so does the newest (with its tool call).
     """
 
-    def __init__(self, max_items: int = 512, max_image_bytes: int = 32 << 20) -> None:
+    def __init__(self, max_items: int = 512, max_bytes: int = 32 << 20) -> None:
         self._max_items = max_items
-        self._max_image_bytes = max_image_bytes
+        self._max_bytes = max_bytes
         self._items: dict[str, Item] = {}
 
     def __iter__(self) -> Iterator[Item]:
@@ -160,7 +160,7 @@ class Conversation:
 
     def _over(self) -> bool:
         size = sum(item.size_bytes for item in self)
-        return len(self._items) > self._max_items or size > self._max_image_bytes
+        return len(self._items) > self._max_items or size > self._max_bytes
 
     def _pair(self, item: Item) -> list[Item]:
         call_id = item.call.call_id if item.call is not None else item.answers

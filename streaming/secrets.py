@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..components.errors import Overloaded
 from .auth import Principal
 from .events import SessionPatch, invalid
-from .offer import offer_of
+from .offer import offer_of, pipeline_for
 from .realtime.beta import from_beta, to_beta
 from .realtime.merge import merged
 from .realtime.settings import Kind, Settings
@@ -145,7 +145,7 @@ def _make(
         raise invalid(error) from None
     model = session.get("model")
     model = model if isinstance(model, str) else None
-    offer = offer_of(server.find(model, accepts=("Audio",)))
+    offer = offer_of(pipeline_for(server, model))
     settings = merged(Settings.initial(offer, patch.type or kind), patch, offer)
     key, secret = store.make(asker, settings, model, life_s)
     session_id = f"sess_{secrets.token_hex(10)}"

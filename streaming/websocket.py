@@ -17,7 +17,7 @@ from ..pipelines.pipeline import Pipeline
 from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
 from .observe import TurnRecord, record_turn
-from .offer import offer_of
+from .offer import offer_of, pipeline_for
 from .realtime.driver import Conversing, Driver
 from .realtime.effects import Report
 from .realtime.faults import ClientError, error_body
@@ -63,8 +63,9 @@ def router(server: Server, admission: Admission | None = None) -> APIRouter:
         offered: list[str] = websocket.scope.get("subprotocols") or []
         await websocket.accept(subprotocol="realtime" if "realtime" in offered else None)
         try:
+            check_generation(websocket)
             caller = identify(websocket, server, secrets)
-            pipeline = server.find(caller.model, accepts=("Audio",))
+            pipeline = pipeline_for(server, caller.model)
         except MotetError as error:
             await refuse(websocket, 1008, error, server)
             return
@@ -77,6 +78,25 @@ def router(server: Server, admission: Admission | None = None) -> APIRouter:
         await hold(websocket, server, pipeline, caller, ticket)
 
     return routes
+
+
+def check_generation(websocket: WebSocket) -> None:
+    """Turn away what would wait for ever: clients of the beta, whose events had other names, and
+    those that join a call made elsewhere.
+
+    Raises:
+        BadInput: it is one of them.
+    """
+    offered: list[str] = websocket.scope.get("subprotocols") or []
+    beta = "realtime=v1" in websocket.headers.get("openai-beta", "")
+    if beta or any(name.startswith("openai-beta.") for name in offered):
+        raise ClientError(
+            "beta_api_shape_disabled",
+            "The Realtime beta is not served; use the generally available API: `client.realtime`,"
+            " without the header OpenAI-Beta.",
+        )
+    if "call_id" in websocket.query_params:
+        raise ClientError("call_not_found", "There are no calls to join here.", "call_id")
 
 
 def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Caller:
@@ -237,7 +257,8 @@ async def refuse(websocket: WebSocket, code: int, error: Exception, server: Serv
     """An `error` event that says why, then the close code that says whether to come back."""
     reason = error.code if isinstance(error, MotetError) else "internal_error"
     server.metrics.refused.labels(DOOR, reason).inc()
-    body = error_body(ClientError(reason, str(error)), None)
+    known = error if isinstance(error, ClientError) else ClientError(reason, str(error))
+    body = error_body(known, None)
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         await websocket.send_json({"type": "error", "event_id": "event_refused", "error": body})
     await close(websocket, code, str(error))

@@ -150,7 +150,8 @@ class Response:
         self.place.outbox.send("rate_limits.updated", rate_limits=[])
 
     def _text(self, frame: TextDelta, now_s: float) -> None:
-        self.clock.first_text_s = self.clock.first_text_s or now_s
+        if self.clock.first_text_s is None:
+            self.clock.first_text_s = now_s
         self._written += frame.text
         if self.plan.settings.modality == "text" and frame.text:
             output = self._message or self._begin_message()
@@ -163,7 +164,8 @@ class Response:
         if isinstance(output, SpokenOutput) and isinstance(frame, Spoken):
             output.say(frame)
         elif isinstance(output, SpokenOutput) and isinstance(frame, Audio):
-            self.clock.first_audio_s = self.clock.first_audio_s or now_s
+            if self.clock.first_audio_s is None:
+                self.clock.first_audio_s = now_s
             output.play(frame, now_s)
 
     def _finish_speech(self, now_s: float) -> None:

@@ -64,8 +64,8 @@ class Timings:
         one = self._last
         if one is None or one.transcribed_s is None or one.voice_end_ms is None:
             return None
-        audio_s = clock.first_audio_s or one.transcribed_s
-        text_s = min(clock.first_text_s or audio_s, audio_s)
+        audio_s = one.transcribed_s if clock.first_audio_s is None else clock.first_audio_s
+        text_s = audio_s if clock.first_text_s is None else min(clock.first_text_s, audio_s)
         paused_s = one.stopped_s if one.paused_s is None else min(one.paused_s, one.stopped_s)
         self._last = None
         return {

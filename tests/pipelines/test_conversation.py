@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,11 +105,11 @@ def test_an_output_that_comes_late_finds_its_call() -> None:
     assert conversation.add(Item("out", text="42", answers="c1")) == ["u"]
 
 
-def test_pictures_are_bounded_too() -> None:
-    conversation = Conversation(max_image_bytes=100)
-    picture = (ImagePart(b"x" * 60),)
-    conversation.add(Item("a", images=picture))
-    assert conversation.add(Item("b", images=picture)) == ["a"]
+@pytest.mark.parametrize("fields", [{"images": (ImagePart(b"x" * 60),)}, {"text": "x" * 60}])
+def test_pictures_and_text_are_bounded_too(fields: dict[str, Any]) -> None:
+    conversation = Conversation(max_bytes=100)
+    conversation.add(Item("a", **fields))
+    assert conversation.add(Item("b", **fields)) == ["a"]
 
 
 @given(st.lists(st.sampled_from(["user", "system", "call", "output"]), max_size=60))

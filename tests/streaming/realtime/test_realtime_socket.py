@@ -134,6 +134,22 @@ async def test_a_foreign_page_is_turned_away(address: str) -> None:
     assert (code, events[0]["error"]["code"]) == (1008, "origin_not_allowed")
 
 
+@pytest.mark.parametrize(
+    ("query", "options", "code"),
+    [
+        ("", {"additional_headers": {"openai-beta": "realtime=v1"}}, "beta_api_shape_disabled"),
+        ("", {"subprotocols": ["realtime", "openai-beta.realtime-v1"]}, "beta_api_shape_disabled"),
+        ("?call_id=rtc_1", {}, "call_not_found"),
+    ],
+)
+async def test_clients_that_would_wait_for_ever_are_told(
+    address: str, query: str, options: dict[str, Any], code: str
+) -> None:
+    url = address.replace("http", "ws") + "/v1/realtime" + query
+    closed, _, events = await closing(url, **options)
+    assert (closed, events[0]["error"]["code"]) == (1008, code)
+
+
 async def test_an_ephemeral_key_begins_the_session_it_was_made_for() -> None:
     with listening(create_app(make(api_keys=("k",)))) as at:
         body = {
