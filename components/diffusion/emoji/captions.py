@@ -69,8 +69,11 @@ def caption(
     thing = wording.pick(rng)
     after = ""
     if colour is not None:
-        thing = f"{colour} {without_colour(thing)}" if rng.random() < 0.9 else thing
-        after = "" if thing.startswith(colour) else f" in {colour}"
+        thing = without_colour(thing)
+        if rng.random() < 0.9:
+            thing = f"{colour} {thing}"
+        else:
+            after = f" in {colour}"
     if size is not None:
         thing = f"{rng.choice(_SMALL if size == 'small' else _BIG)} {thing}"
     if motion is not None:
