@@ -3,7 +3,8 @@
 Each row: the kernel, its shape, the median time, TFLOP/s or GB/s by `costs`, and the error against
 full precision. On a GPU the attention rows stand beside torch's SDPA, cuDNN and FlashAttention
 where installed. On a CPU the 8-bit rows are the emulation: their error is the kernel's, their time
-says nothing of a GPU. `--sass` compiles for sm_90 and prints what the machine code holds instead.
+says nothing of a GPU. `--sass` compiles for sm_90 and prints what the machine code holds instead;
+`--ranks N` measures ring and Ulysses over N processes.
 """
 
 import argparse
@@ -83,9 +84,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--only", help="rows whose name contains this")
     parser.add_argument("--sass", action="store_true", help="compile for sm_90, print machine code")
+    parser.add_argument("--ranks", type=int, help="measure sharded attention over processes")
     options = parser.parse_args(arguments)
     if options.sass:
         return _print_sass()
+    if options.ranks:
+        return _print_ranks(options.ranks, options.length, options.repeats)
     device = torch.device(options.device)
     length: int = options.length or (16384 if device.type == "cuda" else 1024)
     write(machine(device))
@@ -111,6 +115,15 @@ def _print_sass() -> int:
             f"sm_90 {variant.name:24} {tensor} registers {code.registers} "
             f"spilled {code.spill_bytes} B, shared {code.shared_bytes} B"
         )
+    return 0
+
+
+def _print_ranks(ranks: int, length: int | None, repeats: int) -> int:
+    from .benchranks import measure_ranks
+
+    on_gpu = torch.cuda.device_count() >= ranks
+    for line in measure_ranks(ranks, length or (32768 if on_gpu else 1024), repeats):
+        write(line)
     return 0
 
 

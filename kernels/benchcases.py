@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import attention as torch_attention
 from torch.nn import functional
 
@@ -15,6 +15,7 @@ from .costs import Cost, attention_cost, norm_cost
 from .linear import LINEAR_FORMATS, QuantisedWeight, quantise_weight, quantised_linear
 from .microscale import FORMATS, dequantise, quantise
 from .request import FP8, FULL, INT8, Precision
+from .tiles import Tiling, tiled_decode
 
 HEADS, DIM, CHANNELS = 4, 128, 1536
 
@@ -37,6 +38,7 @@ def cases(device: torch.device, length: int) -> list[Case]:
         *_norm_cases(device, length, dtype),
         *_linear_cases(device, length, dtype),
         *_format_cases(device, length),
+        *_tile_cases(device, dtype),
     ]
 
 
@@ -167,4 +169,33 @@ def _format_cases(device: torch.device, length: int) -> list[Case]:
             "memory",
         )
         for name, form in FORMATS.items()
+    ]
+
+
+def _tile_cases(device: torch.device, dtype: torch.dtype) -> list[Case]:
+    """A decoder of convolutions, whole and in tiles whose halo is as wide as its sight."""
+    generator = torch.Generator().manual_seed(4)
+    net = nn.Sequential(
+        nn.Conv2d(16, 64, 3, padding=1), nn.SiLU(), nn.Upsample(scale_factor=8),
+        nn.Conv2d(64, 3, 3, padding=1),
+    ).to(device, dtype)  # fmt: skip
+    side = 96 if device.type == "cuda" else 24
+    latents = torch.randn(1, 16, side, side, generator=generator).to(device, dtype)
+    with torch.inference_mode():
+        for weight in net.parameters():
+            weight.copy_(torch.randn(weight.shape, generator=generator) * 0.1)
+        expected: Tensor = net(latents)
+    cost = Cost(2 * side**2 * (16 * 64 * 9 + 64 * 64 * 3 * 9), latents.nbytes + expected.nbytes)
+    tiling = Tiling(side // 3, 2, 2)
+    shape = f"1x16x{side}x{side}"
+    return [
+        Case("decode whole", shape, lambda: net(latents), expected, cost, "memory"),
+        Case(
+            "decode in tiles",
+            shape,
+            lambda: tiled_decode(net, latents, tiling, 8),
+            expected,
+            cost,
+            "memory",
+        ),
     ]

@@ -50,3 +50,18 @@ def test_data_have_the_bias_and_outliers_that_they_claim() -> None:
     assert mean.max() > 30
     again = biased_qkv(256, 128, 2)[1]
     assert torch.equal(again, k)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_ranks_compare_ring_and_ulysses(capsys: pytest.CaptureFixture[str]) -> None:
+    """From float32 the quantised ring sends about a quarter of what an all-gather does."""
+    assert bench.main(["--ranks", "2", "--length", "128", "--repeats", "1"]) == 0
+    rows = {line[:24].strip(): line.split() for line in capsys.readouterr().out.splitlines()}
+    assert len(rows) == 5
+    sent = {name: float(row[row.index("MiB") - 1]) for name, row in rows.items()}
+    wrong = {name: float(row[-1]) for name, row in rows.items()}
+    assert sent["ring full"] == sent["all-gather + sdpa"]
+    assert 0.24 < sent["ring int8 + fp8"] / sent["ring full"] < 0.30
+    assert wrong["ring full"] == wrong["ulysses full"] == 0.0
+    assert 0 < wrong["ring int8 + fp8"] < 0.05

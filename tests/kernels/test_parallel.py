@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.kernels import guidance
@@ -13,6 +13,7 @@ from motet.kernels.ulysses import head_sizes
 ALONE = Group(None, (0,), 0)
 
 
+@settings(deadline=None)
 @given(total=st.integers(0, 1000), parts=st.integers(1, 16))
 def test_pieces_are_nearly_equal_and_lose_nothing(total: int, parts: int) -> None:
     sizes = split_sizes(total, parts)

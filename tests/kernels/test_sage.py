@@ -13,6 +13,7 @@ from motet.kernels.benchcases import biased_qkv
 from motet.kernels.quantised import from_tensors, quantise_kv, specs
 from motet.kernels.request import FP8, INT8, Precision
 
+pytestmark = pytest.mark.timeout(60)
 LENGTH, DIM, HEADS = 1024, 128, 2
 
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,7 +15,10 @@ from torch.utils._pytree import tree_flatten
 from motet.kernels.tilememory import decode_bytes, decoder_layers, fit_tiling
 from motet.kernels.tiles import Tiling, spans, tiled_decode
 
+pytestmark = pytest.mark.timeout(60)
 
+
+@settings(deadline=None)
 @given(
     length=st.integers(1, 90),
     size=st.integers(2, 40),
