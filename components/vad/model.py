@@ -48,10 +48,19 @@ class State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """The next windows of one stream: `inputs` of shape (windows, 64 + 512), context included."""
+    """The next audio of one stream: int16 at 16 kHz; silence is added up to whole windows."""
 
-    inputs: Floats
+    samples: Samples
     state: State
+
+    @property
+    def windows(self) -> int:
+        """Windows that it has, the last of them perhaps not whole."""
+        return -(-len(self.samples) // WINDOW)
+
+    def window(self, number: int) -> Samples:
+        """One window, or what there is of it."""
+        return self.samples[number * WINDOW : (number + 1) * WINDOW]
 
 
 Answer = tuple[Floats, State]
@@ -62,16 +71,6 @@ def as_floats(samples: Samples | Floats) -> Floats:
     if samples.dtype == np.int16:
         return to_float(cast(Samples, samples))
     return cast(Floats, samples)
-
-
-def piece(samples: Samples | Floats, state: State) -> Piece:
-    """Cut a whole number of windows into the network's input."""
-    windows = as_floats(samples).reshape(-1, WINDOW)
-    inputs = np.empty((len(windows), CONTEXT + WINDOW), np.float32)
-    inputs[:, CONTEXT:] = windows
-    inputs[0, :CONTEXT] = state.context
-    inputs[1:, :CONTEXT] = windows[:-1, -CONTEXT:]
-    return Piece(inputs, state)
 
 
 def _across_streams(graph: bytes, path: Path) -> bytes:
@@ -89,40 +88,27 @@ class SileroModel:
         self._signal = OnnxModel(graph, threads=threads)
 
     def step(self, pieces: list[Piece]) -> list[Answer]:
-        """Advance many streams, each by its own number of windows."""
-        if len(pieces) == 1 and len(pieces[0].inputs) > 1:
-            return [self._along(pieces[0])]
-        order = sorted(range(len(pieces)), key=lambda n: -len(pieces[n].inputs))
-        hidden = np.stack([pieces[n].state.hidden for n in order])[None]
-        cell = np.stack([pieces[n].state.cell for n in order])[None]
-        probabilities = [np.empty(len(pieces[n].inputs), np.float32) for n in order]
-        active = len(order)
-        for window in range(len(pieces[order[0]].inputs)):
-            while len(probabilities[active - 1]) <= window:
-                active -= 1
-            inputs = np.stack([pieces[n].inputs[window] for n in order[:active]])
-            speech, hidden[:, :active], cell[:, :active] = self._run(
-                self._streams, inputs, hidden[:, :active], cell[:, :active]
+        """Advance many streams, each by its own number of windows (one at least)."""
+        if len(pieces) == 1 and pieces[0].windows > 1:
+            return [self.scan(pieces[0].samples, pieces[0].state)]
+        order = sorted(range(len(pieces)), key=lambda n: -pieces[n].windows)
+        streams = [pieces[n] for n in order]
+        hidden = np.stack([one.state.hidden for one in streams])[None]
+        cell = np.stack([one.state.cell for one in streams])[None]
+        inputs = np.empty((len(streams), CONTEXT + WINDOW), np.float32)
+        inputs[:, -CONTEXT:] = np.stack([one.state.context for one in streams])
+        speech = np.empty((streams[0].windows, len(streams)), np.float32)
+        for window in range(len(speech)):
+            active = sum(one.windows > window for one in streams)
+            _advance(inputs[:active], [one.window(window) for one in streams[:active]])
+            speech[window, :active], hidden[:, :active], cell[:, :active] = self._streams.run(
+                {"input": inputs[:active], "h": hidden[:, :active], "c": cell[:, :active]}
             )
-            for place in range(active):
-                probabilities[place][window] = speech[place]
         answers: dict[int, Answer] = {}
         for place, n in enumerate(order):
-            context = pieces[n].inputs[-1, -CONTEXT:]
-            state = State(hidden[0, place], cell[0, place], context)
-            answers[n] = (probabilities[place], state)
+            state = State(hidden[0, place], cell[0, place], inputs[place, -CONTEXT:])
+            answers[n] = (speech[: pieces[n].windows, place], state)
         return [answers[n] for n in range(len(pieces))]
-
-    def _along(self, one: Piece) -> Answer:
-        speech, hidden, cell = self._run(
-            self._signal, one.inputs, one.state.hidden[None, None], one.state.cell[None, None]
-        )
-        return speech, State(hidden[0, 0], cell[0, 0], one.inputs[-1, -CONTEXT:])
-
-    def _run(
-        self, model: OnnxModel, inputs: Floats, hidden: Floats, cell: Floats
-    ) -> Sequence[Floats]:
-        return model.run({"input": inputs, "h": hidden, "c": cell})
 
     def scan(self, samples: Samples | Floats, state: State | None = None) -> Answer:
         """Speech probability of each window of a signal at 16 kHz, and the state after it.
@@ -134,7 +120,23 @@ class SileroModel:
         found: list[Floats] = []
         for start in range(0, len(samples), WINDOW * _SCAN_WINDOWS):
             block = as_floats(samples[start : start + WINDOW * _SCAN_WINDOWS])
-            block = np.pad(block, (0, -len(block) % WINDOW))
-            speech, state = self._along(piece(block, state))
+            block = np.pad(block, (0, -len(block) % WINDOW)).reshape(-1, WINDOW)
+            inputs = np.empty((len(block), CONTEXT + WINDOW), np.float32)
+            inputs[:, CONTEXT:] = block
+            inputs[0, :CONTEXT] = state.context
+            inputs[1:, :CONTEXT] = block[:-1, -CONTEXT:]
+            speech, hidden, cell = self._signal.run(
+                {"input": inputs, "h": state.hidden[None, None], "c": state.cell[None, None]}
+            )
+            state = State(hidden[0, 0], cell[0, 0], inputs[-1, -CONTEXT:])
             found.append(speech)
         return (np.concatenate(found) if found else np.empty(0, np.float32)), state
+
+
+def _advance(inputs: Floats, windows: Sequence[Samples]) -> None:
+    """Move each row, context and window, on by one window."""
+    block = np.zeros((len(windows), WINDOW), np.int16)
+    for row, window in zip(block, windows, strict=True):
+        row[: len(window)] = window
+    inputs[:, :CONTEXT] = inputs[:, -CONTEXT:]
+    np.multiply(block, np.float32(1 / 32768), out=inputs[:, CONTEXT:])

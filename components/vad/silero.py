@@ -14,7 +14,7 @@ from ..batching import Batcher
 from ..errors import ComponentFailed
 from ..frames import Audio, Clear, Commit, Control, Frame, Samples
 from ..models import lacking, locate
-from .model import RATE_HZ, WINDOW, Answer, Piece, SileroModel, State, piece
+from .model import RATE_HZ, WINDOW, Answer, Piece, SileroModel, State
 
 # A burst of audio goes to the engine in pieces, so that it can't hold up the other streams.
 _PIECE_WINDOWS = 16
@@ -123,8 +123,7 @@ class SileroVad(Component):
     async def _judge(self, stream: _Stream, samples: Samples) -> list[Audio]:
         if self._batcher is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        padded = np.pad(samples, (0, -len(samples) % WINDOW)) if len(samples) % WINDOW else samples
-        answer = await self._batcher(piece(padded, stream.state))
+        answer = await self._batcher(Piece(samples, stream.state))
         return list(stream.marked(samples, answer))
 
     async def _rest(self, stream: _Stream) -> list[Audio]:
