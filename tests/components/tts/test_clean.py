@@ -91,6 +91,7 @@ def test_sources_join_and_no_cut_changes_anything(text: str, cuts: list[int]) ->
         ("Title\n=====\nText\n---\nMore", "Title Text More"),
         ("a -> b => c -- d", "a to b to c — d"),
         ("#tag and #1", "tag and #1"),
+        ("50%\u201360% of $5\u2013$9", "50% to 60% of $5 to $9"),
         ("a \\ b {c} | d", "a b c , d"),
     ],
 )  # fmt: skip
