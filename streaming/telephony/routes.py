@@ -21,6 +21,7 @@ from starlette.requests import HTTPConnection
 from ...components.errors import MotetError, Overloaded
 from ..admission import Admission
 from ..auth import Principal
+from ..offer import pipeline_for
 from ..realtime.driver import Conversing
 from ..realtime.protocol import RealtimeProtocol
 from ..server import Forbidden, Server, server_of
@@ -46,7 +47,7 @@ def router(
         try:
             spoken = dialect(carrier)
             principal = identify(websocket, (), server, token if carrier == "twilio" else "")
-            pipeline = server.find(websocket.query_params.get("model"), accepts=("Audio",))
+            pipeline = pipeline_for(server, websocket.query_params.get("model"))
         except MotetError as error:
             await turn_away(websocket, 1008, error, server)
             return
