@@ -1,15 +1,28 @@
-"""A language model that calls the first tool it is given, and then says what came back."""
+"""A language model that calls tools on cue, and a recogniser that is stuck."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from motet.components.base import Component, Context
-from motet.components.frames import Completed, Frame, Prompt, TextDelta, ToolCall, Usage
+from motet.components.frames import (
+    Audio,
+    Completed,
+    Frame,
+    Prompt,
+    SpeechPaused,
+    SpeechStarted,
+    SpeechStopped,
+    TextDelta,
+    ToolCall,
+    Transcript,
+    Usage,
+)
 
 
 class Caller(Component):
-    """Without tools it repeats the user's last words."""
+    """Calls its first tool and says what came back; without tools it repeats the last words."""
 
     accepts = (Prompt,)
     emits = (TextDelta, ToolCall, Completed)
@@ -34,3 +47,15 @@ class Caller(Component):
             for word in said.split(" "):
                 yield TextDelta(word + " ", spoken=frame.spoken)
             yield Completed("stop", Usage(10, 5))
+
+
+class Deaf(Component):
+    """A recogniser that never takes a second frame."""
+
+    accepts = (Audio, SpeechStarted, SpeechPaused, SpeechStopped)
+    emits = (Transcript,)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for _ in frames:
+            await asyncio.sleep(3600)
+            yield Transcript("", final=True)

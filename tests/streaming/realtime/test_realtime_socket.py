@@ -22,6 +22,7 @@ from motet.streaming.admission import Admission
 from motet.streaming.app import create_app
 from motet.streaming.auth import Principal
 from motet.streaming.bench.sockets import InProcess, Refused
+from motet.streaming.realtime import driver
 from motet.streaming.realtime import outgoing as outlet
 from motet.streaming.realtime.outgoing import Closed, Outgoing
 from motet.streaming.realtime.settings import Settings as Offered
@@ -252,6 +253,30 @@ async def test_a_full_pipeline_refuses_too() -> None:
         assert refused.value.code == 1013
         await first.close()
         await second.close()
+
+
+async def test_audio_that_the_pipeline_can_not_take_ends_in_1013_not_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "FEED_LIMIT_S", 0.1)
+    stuck = voice()
+    stuck["nodes"]["asr"] = {"use": "toolfake:Deaf"}
+    server = make(stuck)
+    app = create_app(server)
+    async with app.router.lifespan_context(app):
+        socket = InProcess(app, "/v1/realtime")
+        await socket.send(json.dumps({"type": "session.update", "session": MANUAL}))
+        append = {"type": "input_audio_buffer.append", "audio": HALF_A_SECOND}
+        for _ in range(200):
+            await socket.send(json.dumps(append))
+        errors: list[Event] = []
+        with pytest.raises(Refused) as refused:
+            while True:
+                errors.append(json.loads(await socket.receive()))
+        await socket.close()
+        assert refused.value.code == 1013
+        assert errors[-1]["error"]["code"] == "overloaded"
+        assert not server.pipelines["fake"].sessions
 
 
 def event(size: int) -> Event:
