@@ -10,7 +10,7 @@ import numpy as np
 from .audio import Floats
 from .frames import Samples
 from .models import locate
-from .vad.model import WINDOW, SileroModel, State
+from .silero import WINDOW, SileroModel, State
 
 __all__ = [
     "WINDOW",

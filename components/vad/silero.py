@@ -14,7 +14,7 @@ from ..batching import Batcher
 from ..errors import ComponentFailed
 from ..frames import Audio, Clear, Commit, Control, Frame, Samples
 from ..models import lacking, locate
-from .model import RATE_HZ, WINDOW, Answer, Piece, SileroModel, State
+from ..silero import RATE_HZ, WINDOW, Answer, Piece, SileroModel, State
 
 # A burst of audio goes to the engine in pieces, so that it can't hold up the other streams.
 _PIECE_WINDOWS = 16

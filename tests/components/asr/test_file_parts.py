@@ -17,7 +17,7 @@ from motet.components.asr.file_split import halves
 from motet.components.asr.file_stitch import cues, join, place_words, sentences
 from motet.components.asr.file_words import hold_to_speech, split_words, words_of
 from motet.components.frames import Word
-from motet.components.vad.model import WINDOW, State
+from motet.components.silero import WINDOW, State
 
 RATE_HZ = 16_000
 

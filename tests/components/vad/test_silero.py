@@ -12,7 +12,7 @@ import pytest
 from motet.components.base import Context, Setup
 from motet.components.errors import MotetError
 from motet.components.frames import Audio, Clear, Commit, Frame, TurnSettings
-from motet.components.vad.model import SileroModel
+from motet.components.silero import SileroModel
 from motet.components.vad.silero import SileroVad
 
 pytest.importorskip("onnxruntime")

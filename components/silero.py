@@ -9,10 +9,10 @@ from typing import cast
 
 import numpy as np
 
-from ..audio import Floats, to_float
-from ..errors import MotetError
-from ..frames import Samples
-from ..onnx import OnnxModel
+from .audio import Floats, to_float
+from .errors import MotetError
+from .frames import Samples
+from .onnx import OnnxModel
 
 RATE_HZ = 16_000
 WINDOW = 512
