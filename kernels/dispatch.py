@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import diffusers.models.attention_dispatch as diffusers_dispatch
+from diffusers.models.attention_processor import Attention, AttnProcessor2_0
 from torch import Tensor, nn
 
 from .attention import NoBackendError, attention, choose
 from .parallel import Group, Mesh
+from .processor import SdpaProcessor
 from .request import FP8, FULL, INT8, AttentionRequest, Precision, describe
 from .ulysses import unified_attention
 
@@ -57,17 +59,26 @@ def add(name: str, function: Callable[..., Tensor]) -> None:
 def use(module: nn.Module, name: str | None) -> int:
     """Give every attention processor in `module` this backend, None for diffusers' default.
 
-    Returns how many took it. Processors that never ask the dispatcher (those of SD's and SDXL's
-    UNet) are not counted.
+    Returns how many took it: processors that ask the dispatcher, and the plain ones of UNets and
+    VAEs, which are wrapped. Processors of a third kind (IP-Adapter's) stay as they are.
     """
     backend = None if name is None else _known(name)
-    count = 0
-    for part in module.modules():
-        processor = getattr(part, "processor", None)
-        if hasattr(processor, "_attention_backend"):
-            setattr(processor, "_attention_backend", backend)  # noqa: B010 - private of diffusers
-            count += 1
-    return count
+    return sum(_give(part, backend) for part in module.modules())
+
+
+def _give(part: nn.Module, backend: Any) -> bool:
+    processor: Any = getattr(part, "processor", None)
+    if hasattr(processor, "_attention_backend"):
+        processor._attention_backend = backend
+        return True
+    if not isinstance(part, Attention) or type(processor) not in (AttnProcessor2_0, SdpaProcessor):
+        return False
+    registry = host._AttentionBackendRegistry
+    plain: Any = (
+        AttnProcessor2_0() if backend is None else SdpaProcessor(registry._backends[backend])
+    )
+    part.set_processor(plain)
+    return True
 
 
 def backend_of(precision: Precision) -> Callable[..., Tensor]:

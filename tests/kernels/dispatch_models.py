@@ -77,6 +77,26 @@ def qwen(masked: bool) -> Made:
     }
 
 
+def unet() -> Made:
+    """An SD-like UNet with self- and cross-attention, whose processors call torch's SDPA."""
+    torch.manual_seed(0)
+    model = diffusers.UNet2DConditionModel(
+        block_out_channels=(32, 64), layers_per_block=1, sample_size=8, in_channels=4,
+        out_channels=4, down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"), cross_attention_dim=32,
+        attention_head_dim=2, norm_num_groups=8,
+    )  # fmt: skip
+    keep = torch.ones(2, 5, dtype=torch.bool)
+    keep[1, 2:] = False
+    return model.eval(), {
+        "sample": _seeded(2, 4, 8, 8),
+        "timestep": torch.tensor(500),
+        "encoder_hidden_states": _seeded(2, 5, 32, seed=2),
+        "encoder_attention_mask": keep,
+        "return_dict": False,
+    }
+
+
 def difference(made: Made, backend: str, **config: object) -> float:
     """Largest difference from the same model in one process, relative to the largest value."""
     from motet.kernels import dispatch

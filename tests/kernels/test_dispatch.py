@@ -26,10 +26,10 @@ assert spec is not None
 assert spec.loader is not None
 models = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(models)
-flux, qwen, wan = models.flux, models.qwen, models.wan
+flux, qwen, unet, wan = models.flux, models.qwen, models.unet, models.wan
 
 pytestmark = pytest.mark.timeout(60)
-MODELS = {"wan": wan, "flux": flux, "qwen": lambda: qwen(masked=True)}
+MODELS = {"wan": wan, "flux": flux, "qwen": lambda: qwen(masked=True), "unet": unet}
 
 
 @pytest.fixture(autouse=True, scope="module")
