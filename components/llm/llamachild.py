@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import sys
 import tempfile
@@ -12,6 +13,10 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import ComponentFailed
+
+# Threads of one step wait for each other many times a token. Where they spin meanwhile and share
+# the cores with other work, a step takes a hundred times as long.
+ASLEEP = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
 
 
 class LlamaChild:
@@ -54,6 +59,7 @@ class LlamaChild:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=words,
+                env=os.environ | ASLEEP,
             )
             assert process.stdin
             assert process.stdout

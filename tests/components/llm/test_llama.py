@@ -276,6 +276,17 @@ async def test_a_process_that_dies_is_named_and_started_again() -> None:
     await llm.close()
 
 
+async def test_waiting_threads_sleep(llm: LlamaLlm) -> None:
+    process = child(llm)._process
+    assert process is not None
+    engine = psutil.Process(process.pid)
+    assert engine.environ()["GOMP_SPINCOUNT"] == "0"
+    await asyncio.sleep(0.3)
+    before_s = sum(engine.cpu_times()[:2])
+    await asyncio.sleep(0.5)
+    assert sum(engine.cpu_times()[:2]) - before_s < 0.05
+
+
 async def test_closing_ends_the_process_and_is_repeatable() -> None:
     before = {task.get_name() for task in asyncio.all_tasks()}
     llm = LlamaLlm(Setup("llm", options={"context_tokens": 512, "parallel": 1}))
