@@ -13,7 +13,10 @@ from scipy.linalg import eigh  # pyright: ignore[reportUnknownVariableType]
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
-_NEIGHBOURS = 0.9
+_NEIGHBOURS = 0.1
+_FEWEST_NEIGHBOURS = 16
+_FEWEST_WINDOWS = 8
+_DOUBT = 0.4
 _FAR = 0.01
 _RESTARTS = 5
 _LARGEST = 2000
@@ -32,12 +35,14 @@ def cluster(vectors: Floats, count: SpeakerCount, merge_above: float = 0.9) -> F
 
     Normalised cuts on the similarity graph, each window joined to its nearest tenth (von Luxburg
     2007); the number is the largest gap between eigenvalues. Clusters whose centroids are closer
-    than `merge_above` are one speaker, down to `count.low`.
+    than `merge_above` (less where they are small and so less sure) are one speaker, down to
+    `count.low`.
     """
     sample = vectors
     if len(vectors) > _LARGEST:
         sample = vectors[np.linspace(0, len(vectors) - 1, _LARGEST).astype(int)]
-    low, high = min(count.low, len(sample)), min(count.high, len(sample))
+    low = min(count.low, len(sample))
+    high = max(low, min(count.high, len(sample) // _FEWEST_WINDOWS))
     if high <= 1 or len(sample) < 4:
         return _centroids(sample, np.zeros(len(sample), np.int64))
     labels = _labels(sample, max(2, low), max(2, high))
@@ -46,7 +51,8 @@ def cluster(vectors: Floats, count: SpeakerCount, merge_above: float = 0.9) -> F
 
 def _labels(vectors: Floats, low: int, high: int) -> Labels:
     similarity = (vectors @ vectors.T + 1) / 2
-    nearest = np.quantile(similarity, _NEIGHBOURS, axis=1, keepdims=True)
+    share = max(_NEIGHBOURS, _FEWEST_NEIGHBOURS / len(vectors))
+    nearest = np.quantile(similarity, max(0.0, 1 - share), axis=1, keepdims=True)
     graph = np.where(similarity >= nearest, similarity, similarity * _FAR)
     graph = np.maximum(graph, graph.T)
     np.fill_diagonal(graph, 0)
@@ -84,9 +90,9 @@ def _centroids(vectors: Floats, labels: Labels) -> Floats:
 def _merge(vectors: Floats, labels: Labels, low: int, above: float) -> Floats:
     """Join the closest two clusters until none are closer than `above`, or `low` are left."""
     while True:
-        names = np.unique(labels)
+        names, sizes = np.unique(labels, return_counts=True)
         centroids = _centroids(vectors, labels)
-        closeness = centroids @ centroids.T
+        closeness = centroids @ centroids.T + _DOUBT / np.minimum(sizes[:, None], sizes[None])
         np.fill_diagonal(closeness, -1)
         first, second = np.unravel_index(int(closeness.argmax()), closeness.shape)
         if len(names) <= max(low, 1) or closeness[first, second] < above:

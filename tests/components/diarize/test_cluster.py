@@ -98,6 +98,31 @@ def test_a_known_voice_gets_its_name(diarizer, tmp_path):
     assert at[13.0] != "Ada"
 
 
+def test_one_speaker_stays_one_however_short(diarizer, say, tmp_path):
+    """Few windows make for unsure clusters; they must not become speakers."""
+    for text in ("Hello there.", "The ship sailed slowly last night. My brother bought a car."):
+        with wave.open(str(tmp_path / "one.wav"), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes(say(text).tobytes())
+        assert len(find(diarizer, tmp_path / "one.wav", speakers=True).named) <= 1
+
+
+def test_two_voices_are_two(diarizer, say, tmp_path):
+    import soxr
+
+    first = say("We will meet you at the train station after lunch. My brother bought a car.")
+    second = soxr.resample(say("Nobody knows how long the winter will last this year."), 4, 5)
+    with wave.open(str(tmp_path / "two.wav"), "wb") as file:
+        file.setparams((1, 2, 16_000, 0, "NONE", ""))
+        file.writeframes(np.concatenate([first, np.zeros(6000, np.int16), second]).tobytes())
+    found = find(diarizer, tmp_path / "two.wav", speakers=True)
+    change_s = (len(first) + 3000) / 16_000
+    speakers = [found.named[turn.speaker] for turn in found.turns]
+    assert speakers == sorted(speakers)
+    assert set(speakers) == {"A", "B"}
+    assert found.turns[speakers.index("B")].start_s == pytest.approx(change_s, abs=0.4)
+
+
 def test_too_short_a_reference_is_bad_input(diarizer, tmp_path):
     with wave.open(str(tmp_path / "short.wav"), "wb") as file:
         file.setnchannels(1)
