@@ -69,6 +69,11 @@ def ring_attention(
     shard = _describe_shard(q, k, v, key_mask, precision)
     if lengths is None:
         lengths = gather_lengths(k.shape[2], group, q.device)
+    if len(lengths) != group.size or lengths[group.rank] != k.shape[2]:
+        raise ValueError(
+            f"ring_attention: lengths {list(lengths)} must have {group.size} entries, and "
+            f"{k.shape[2]} for rank {group.rank}"
+        )
     _check_masks(q, k, mask, key_mask, sum(lengths))
     emulated = _backend_is_emulated(q, k, v, precision)
     starts = [sum(lengths[:rank]) for rank in range(group.size)]

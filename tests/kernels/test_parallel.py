@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.kernels import guidance
-from motet.kernels.parallel import Group, split_sizes
+from motet.kernels import guidance, reference
+from motet.kernels.parallel import Group, Mesh, split_sizes
 from motet.kernels.payload import pack, packed_bytes, unpack
-from motet.kernels.ulysses import head_sizes
+from motet.kernels.ring import ring_attention
+from motet.kernels.ulysses import head_sizes, unified_attention
 
 ALONE = Group(None, (0,), 0)
 
@@ -70,3 +71,29 @@ def test_skipped_rows_are_not_run(needed: list[bool], rows: tuple[int, int]) -> 
     assert torch.equal(uncond, torch.where(wants[:, None], -x, x) * 2 + 1)
     scale = torch.tensor([7.0, 7.0])
     assert torch.allclose(guidance.guide(cond, uncond, scale)[~wants], cond[~wants])
+
+
+def test_a_ring_of_one_is_plain_attention() -> None:
+    q, k, v = (
+        torch.randn(1, 2, 7, 8, generator=torch.Generator().manual_seed(s)) for s in (0, 1, 2)
+    )
+    keep = torch.arange(7)[None] < 5
+    out, lse = ring_attention(q, k, v, ALONE, key_mask=keep, causal=True)
+    expected, expected_lse = reference.attention(q, k, v, keep[:, None, None], True)
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(lse, expected_lse)
+
+
+def test_wrong_shards_are_refused_before_anything_is_sent() -> None:
+    q = torch.zeros(1, 2, 7, 8)
+    with pytest.raises(ValueError, match=r"lengths \[6\] must have 1 entries, and 7 for rank 0"):
+        ring_attention(q, q, q, ALONE, lengths=[6])
+    with pytest.raises(ValueError, match=r"key_mask must be bool \(1, 7\), got torch.float32"):
+        ring_attention(q, q, q, ALONE, key_mask=torch.ones(1, 7))
+    with pytest.raises(ValueError, match=r"mask \(7, 9\) does not broadcast"):
+        ring_attention(q, q, q, ALONE, mask=torch.ones(7, 9, dtype=torch.bool))
+    mesh = Mesh(ALONE, ALONE, ALONE)
+    with pytest.raises(ValueError, match="must be the same tokens, got lengths 7 and 3"):
+        unified_attention(q, q[:, :, :3], q[:, :, :3], mesh)
+    with pytest.raises(ValueError, match="lengths must have 1 entries, one a rank, got 2"):
+        unified_attention(q, q, q, mesh, lengths=[3, 4])
