@@ -31,6 +31,8 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         port=settings.port,
         ws="websockets-sansio",
         ws_max_size=settings.max_message_bytes,
+        # Base64 of audio hardly shrinks; two zlib windows would cost each session 0.3 MB and CPU.
+        ws_per_message_deflate=False,
         log_level="warning",
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,

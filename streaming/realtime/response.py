@@ -181,7 +181,7 @@ class Response:
             return
         output = self._calls.get(frame.call_id)
         if output is None:
-            call = CallRequest(frame.call_id, frame.name, "")
+            call = CallRequest(self._call_id(frame.call_id), frame.name, "")
             item_id = self.place.outbox.new_id("item")
             output = CallOutput(self.place, len(self._outputs), item_id, call)
             self._calls[frame.call_id] = output
@@ -191,6 +191,12 @@ class Response:
             output.write(frame.arguments)
             if frame.done:
                 output.close("completed", now_s)
+
+    def _call_id(self, made: str) -> str:
+        """The model's id of a call; one of ours where an earlier call has the same."""
+        conversation = self.place.conversation
+        known = conversation is not None and conversation.call(made) is not None
+        return self.place.outbox.new_id("call") if known or not made else made
 
     def _begin_message(self) -> TextOutput | SpokenOutput:
         settings, index = self.plan.settings, len(self._outputs)

@@ -20,6 +20,7 @@ from motet.components.frames import (
     SpeechStopped,
     Spoken,
     TextDelta,
+    ToolCall,
     Transcript,
     TurnSettings,
     Voice,
@@ -515,6 +516,23 @@ def test_tools_and_limits_reach_the_model() -> None:
     talk.finish()
     wrong = talk.say("response.create", response={"tool_choice": {"name": "lok"}})
     assert "known: look" in wrong[0]["error"]["message"]
+
+
+def test_calls_of_models_that_count_from_one_each_time_stay_apart() -> None:
+    talk = Talk()
+    talk.update(tools=[{"type": "function", "name": "f"}])
+    for turn in (1, 2):
+        talk.utter("Again.")
+        talk.hear(turn, "llm", ToolCall("call_1", "f", "{}", done=True))
+        talk.finish(reason="tool_calls")
+        call_id = talk.last("response.function_call_arguments.done")["call_id"]
+        item = {"type": "function_call_output", "call_id": call_id, "output": str(turn)}
+        talk.say("conversation.item.create", item=item)
+    talk.say("response.create")
+    answers = {m.call_id: m.text for m in talk.prompt() if m.role == "tool"}
+    assert list(answers.values()) == ["1", "2"]
+    calls = [call.call_id for message in talk.prompt() for call in message.calls]
+    assert calls == list(answers)
 
 
 def test_a_long_prompt_is_refused_when_truncation_is_disabled() -> None:
