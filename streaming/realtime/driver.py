@@ -57,6 +57,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._faults: deque[tuple[int, Fault]] = deque()
+        self._taken: dict[type[Frame], bool] = {}
 
     async def start(self) -> None:
         """Send `session.created`; nothing received before is lost, as nothing was read."""
@@ -111,17 +112,24 @@ class Driver:
 
     def _open(self, turn: int, frames: tuple[Frame, ...]) -> None:
         """Start a turn; where that fails, it ends at once with a fault, by way of the clock."""
-        graph = self._session.graph
-        usable = [frame for frame in frames if graph.entries(type(frame))]
+        usable = [frame for frame in frames if self._takes(type(frame))]
         try:
             if not usable:
-                raise BadInput(f"{graph.name!r} has no language model", where="conversation")
+                name = self._session.graph.name
+                raise BadInput(f"{name!r} has no language model", where="conversation")
             self._session.start(turn, *usable)
         except MotetError as error:
             self._faults.append((turn, Fault("", error.code, str(error))))
 
+    def _takes(self, kind: type[Frame]) -> bool:
+        """Whether the pipeline has a node for such frames; asked 50 times a second."""
+        known = self._taken.get(kind)
+        if known is None:
+            known = self._taken[kind] = bool(self._session.graph.entries(kind))
+        return known
+
     async def _feed(self, frame: Frame) -> None:
-        if not self._session.graph.entries(type(frame)):
+        if not self._takes(type(frame)):
             return
         try:
             if self._session.offer(frame):
