@@ -14,6 +14,9 @@ from .routing import Pick, Router, least_sessions
 from .scaling import Actions, Replica, Scaler, actions
 from .spec import Queue, Scale
 
+TICK_S = 0.5
+"""How often `tick` is to be called."""
+
 BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 
@@ -57,10 +60,13 @@ class Pool:
         self.cold_start_s = WaitEstimate()
         self.active = 0
         self.drain_s = drain_s
+        self.preload = preload
         self._scaler = Scaler(scale, concurrency)
         self._router = Router(concurrency, pick=pick)
         self._awake = preload
         self._asked = False
+        self._area = 0.0
+        self._noted_s = self._ticked_s = 0.0
         self._failures = 0
         self._not_before_s = 0.0
 
@@ -82,6 +88,7 @@ class Pool:
             DeadlineExceeded: the run couldn't begin in time.
         """
         self._awake = self._asked = True
+        self._note(now_s)
         ticket.asked_s = now_s
         if not len(self.queue) and self._place(ticket, now_s):
             return True
@@ -136,6 +143,7 @@ class Pool:
 
     def done(self, ticket: Ticket, now_s: float) -> list[Ticket]:
         """A placed run is over, however it ended."""
+        self._note(now_s)
         replica = self.replicas.get(ticket.replica or "")
         if replica is not None:
             replica.sessions -= 1
@@ -178,9 +186,9 @@ class Pool:
 
     def tick(self, now_s: float, *, busy_replicas: float = 0.0) -> Actions:
         """Observe the load and say what to do; draining states are set here, the rest is told."""
-        load = self.active + len(self.queue)
+        load = self._load(now_s)
         if self._asked and not self.replicas:
-            load = max(load, 1)
+            load = max(load, 1.0)
         self._asked = False
         self._scaler.observe(now_s, load, busy_replicas=busy_replicas)
         serving = sum(one.state in ("starting", "ready") for one in self.replicas.values())
@@ -190,6 +198,19 @@ class Pool:
             todo = Actions(0, todo.revive, todo.drain, todo.stop)
         self._mark(todo, now_s)
         return todo
+
+    def _note(self, now_s: float) -> None:
+        """Add up runs times seconds, active and waiting: short runs fall between two ticks."""
+        self._area += (self.active + len(self.queue)) * (now_s - self._noted_s)
+        self._noted_s = now_s
+
+    def _load(self, now_s: float) -> float:
+        """Runs active and waiting, averaged since the last tick."""
+        self._note(now_s)
+        area, self._area = self._area, 0.0
+        passed_s, self._ticked_s = now_s - self._ticked_s, now_s
+        now = self.active + len(self.queue)
+        return area / passed_s if passed_s >= TICK_S / 4 else float(now)
 
     def _mark(self, todo: Actions, now_s: float) -> None:
         for name in todo.revive:

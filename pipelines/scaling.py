@@ -61,7 +61,7 @@ class Scaler:
         self._loads: deque[tuple[float, float]] = deque()
         self._needs: deque[tuple[float, int]] = deque()
 
-    def observe(self, now_s: float, load: int, *, busy_replicas: float = 0.0) -> None:
+    def observe(self, now_s: float, load: float, *, busy_replicas: float = 0.0) -> None:
         """Note the load: runs active plus runs waiting, from now on until the next observation.
 
         `busy_replicas` is the sum of the replicas' utilisations, 0 where they don't say.

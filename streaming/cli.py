@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     known.set_defaults(command=run_components)
     add_keys(commands.add_parser("keys", help="make, list and remove API keys"))
     add_bench(commands.add_parser("bench", help="measure this machine"))
+    add_plan(commands.add_parser("plan", help="what a load needs, simulated: replicas, cost, p95"))
     return root
 
 
@@ -149,6 +150,20 @@ def run_keys(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def add_plan(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet plan`."""
+    from .planning import add_plan as add
+
+    add(command)
+
+
+def add_profile(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet bench profile`."""
+    from .planning import add_profile as add
+
+    add(command)
+
+
 def add_bench(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet bench`."""
     kinds = command.add_subparsers(required=True, metavar="WHAT")
@@ -170,6 +185,7 @@ def add_bench(command: argparse.ArgumentParser) -> None:
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
     hop.set_defaults(command=run_bench_hop)
+    add_profile(kinds.add_parser("profile", help="service times of a graph, for `motet plan`"))
 
 
 def run_bench_voice(parsed: argparse.Namespace) -> int:

@@ -10,11 +10,10 @@ from contextlib import asynccontextmanager
 from ...components.base import Context
 from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, Overloaded
 from ..graph import Node
-from ..pool import Pool, Ticket, busy_replicas
+from ..pool import TICK_S, Pool, Ticket, busy_replicas
 from .base import NodeStatus
 from .worker import Worker
 
-TICK_S = 0.5
 Spawn = Callable[[Callable[[Worker], None]], Worker]
 
 

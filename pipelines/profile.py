@@ -1,0 +1,137 @@
+"""Measured service times of a graph's nodes: recorded around any runtime, kept as a JSON file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..components.base import Context, closing
+from ..components.errors import Flaw, SpecError
+from ..components.frames import Frame
+from .runtimes.base import NodeStatus, Runtime
+
+MAX_SAMPLES = 2000
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Run(BaseModel):
+    """One run of a component: how long to its first output, and how long it held its place.
+
+    `active` counts the runs on the replica while it ran, itself included.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    first_s: Seconds
+    busy_s: Seconds
+    active: Annotated[int, Field(ge=1)] = 1
+
+
+class NodeProfile(BaseModel):
+    """What was measured of one node."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    runs: list[Run] = Field(default_factory=list[Run])
+    cold_start_s: Seconds = 0.0
+
+
+class Profile(BaseModel):
+    """A profile file: the nodes of a graph, and the machine they were measured on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: str = ""
+    nodes: dict[str, NodeProfile]
+
+    @staticmethod
+    def load(path: Path) -> Profile:
+        """Read a profile file.
+
+        Raises:
+            SpecError: it can't be read, or isn't one.
+        """
+        try:
+            return Profile.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise SpecError([Flaw("", error.strerror or str(error))], file=str(path)) from error
+        except ValidationError as error:
+            flaws = [
+                Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r:.60}")
+                for one in error.errors(include_url=False)
+            ]
+            raise SpecError(flaws, file=str(path)) from error
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        fresh = path.with_suffix(path.suffix + ".new")
+        fresh.write_text(json.dumps(self.model_dump(), indent=1) + "\n")
+        fresh.replace(path)
+
+
+@dataclass(slots=True)
+class _Notes:
+    active: int = 0
+    runs: list[Run] = field(default_factory=list[Run])
+
+
+class Recorded:
+    """A runtime that notes how long every run takes; it does what the runtime inside it does."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._notes: dict[str, _Notes] = {}
+
+    async def start(self) -> None:
+        """Start the runtime inside."""
+        await self._runtime.start()
+
+    async def close(self) -> None:
+        """Close the runtime inside."""
+        await self._runtime.close()
+
+    async def call(
+        self, node: str, frames: AsyncIterator[Frame], context: Context
+    ) -> AsyncIterator[Frame]:
+        """Run and note the time to the first answer and to the end; failed runs aren't noted."""
+        notes = self._notes.setdefault(node, _Notes())
+        notes.active += 1
+        active, started, first = notes.active, time.monotonic(), 0.0
+        try:
+            async with closing(self._runtime.call(node, frames, context)) as answers:
+                async for frame in answers:
+                    first = first or time.monotonic()
+                    yield frame
+            ended = time.monotonic()
+            if len(notes.runs) < MAX_SAMPLES:
+                run = Run(first_s=(first or ended) - started, busy_s=ended - started, active=active)
+                notes.runs.append(run)
+        finally:
+            notes.active -= 1
+
+    def status(self) -> list[NodeStatus]:
+        """What the runtime inside says."""
+        return self._runtime.status()
+
+    @property
+    def ready(self) -> bool:
+        """What the runtime inside says."""
+        return self._runtime.ready
+
+    def profile(self, machine: str = "") -> Profile:
+        """What was noted so far."""
+        cold = {
+            one.node: max((replica.started_s for replica in one.replicas), default=0.0)
+            for one in self._runtime.status()
+        }
+        nodes = {
+            node: NodeProfile(runs=notes.runs, cold_start_s=cold.get(node, 0.0))
+            for node, notes in self._notes.items()
+        }
+        return Profile(machine=machine, nodes=nodes)

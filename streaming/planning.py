@@ -1,0 +1,156 @@
+"""`motet plan` and `motet bench profile`: measure a graph, then say what a day of it needs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import re
+from pathlib import Path
+
+from ..components.errors import BadInput
+from ..components.frames import End, Fault, Frame, Generate, Message, Prompt, TextDelta, TextInput
+from ..pipelines import Graph, Pipeline, load
+from ..pipelines.plan import Simulation
+from ..pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
+from ..pipelines.planreport import Planner, render
+from ..pipelines.profile import Profile, Recorded
+from ..pipelines.runtimes import runtime_of
+from ..pipelines.runtimes.base import share_cores
+from ..pipelines.runtimes.local import setup_of
+
+SAMPLES: tuple[Frame, ...] = (
+    Prompt((Message("user", "Tell me something about the weather, in one sentence."),)),
+    Generate("a small red house"),
+    TextInput("A sentence that is to be embedded."),
+    TextDelta("This is a sentence that is to be spoken."),
+)
+"""What `motet bench profile` sends: the first that the graph takes."""
+
+
+def add_plan(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet plan`."""
+    command.add_argument("file", metavar="FILE", help="pipeline file")
+    command.add_argument("--profile", type=Path, required=True, help="of `motet bench profile`")
+    command.add_argument("--sessions", type=int, help="sessions at once, at the peak")
+    command.add_argument("--arrivals", type=Path, help="CSV: time_s,sessions or time_s,length_s")
+    command.add_argument("--hours", type=float, default=1.0, help="without --arrivals: how long")
+    command.add_argument("--p95", default="800ms", help="time to first output that is to be kept")
+    command.add_argument("--session-s", type=float, default=180.0, help="mean length of a session")
+    command.add_argument("--think-s", type=float, default=6.0, help="mean time between turns")
+    command.add_argument("--prices", type=Path, help="YAML: machines and their prices")
+    command.add_argument("--death-at-s", type=float, help="a machine dies then")
+    command.add_argument("--seed", type=int, default=0)
+    command.set_defaults(command=run_plan)
+
+
+def run_plan(parsed: argparse.Namespace) -> int:
+    """Simulate and print; status 1 if the target isn't kept."""
+    from .cli import write
+
+    graph, profile = load(parsed.file), Profile.load(parsed.profile)
+    habits = Habits(parsed.session_s, parsed.think_s)
+    seconds = parsed.hours * 3600
+    if parsed.arrivals is not None:
+        arrivals, seconds = read_arrivals(
+            parsed.arrivals, peak_sessions=parsed.sessions, habits=habits, seed=parsed.seed
+        )
+    elif parsed.sessions:
+        arrivals = steady(parsed.sessions, seconds, habits, parsed.seed)
+    else:
+        raise BadInput("say how many: --sessions N, or --arrivals FILE", where="plan")
+    resources = share_cores(graph, float(os.cpu_count() or 1))
+    concurrency = {
+        name: setup_of(node, resources[name]).concurrency for name, node in graph.nodes.items()
+    }
+
+    def simulate(changed: Graph) -> Simulation:
+        return Simulation(changed, profile, concurrency, habits=habits, seed=parsed.seed)
+
+    planner = Planner(
+        graph=graph,
+        profile=profile,
+        concurrency=concurrency,
+        resources=resources,
+        arrivals=arrivals,
+        seconds=seconds,
+        prices=Prices.load(parsed.prices) if parsed.prices else this_machine(),
+        target_s=seconds_of(parsed.p95),
+        simulate=simulate,
+    )
+    plan = planner.plan(death_at_s=parsed.death_at_s)
+    write(render(plan))
+    return 0 if plan.outcome.percentile(0.95) <= plan.target_s else 1
+
+
+def this_machine() -> Prices:
+    """Machines like this one, free of charge: for a plan without a price file."""
+    cores = float(os.cpu_count() or 1)
+    return Prices(machines={"like-this-one": Machine(per_hour=0.0, cpus=cores, gpus=8)})
+
+
+def seconds_of(text: str) -> float:
+    """ "800ms", "1.2s" or "2" (seconds) in seconds.
+
+    Raises:
+        BadInput: it is no time.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s)?", text.strip())
+    if match is None:
+        raise BadInput(f"{text!r} is no time; write 800ms or 1.2s", where="--p95", param="p95")
+    return float(match[1]) / (1000 if match[2] == "ms" else 1)
+
+
+def add_profile(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet bench profile`."""
+    command.add_argument("file", metavar="FILE", help="pipeline file")
+    command.add_argument("--out", type=Path, required=True, help="where the profile goes")
+    command.add_argument("--turns", type=int, default=40, help="turns at each level")
+    command.add_argument("--active", type=int, nargs="+", default=[1, 2, 4], help="turns at once")
+    command.add_argument("--runtime", choices=["local", "workers"], default="local")
+    command.set_defaults(command=run_profile)
+
+
+def run_profile(parsed: argparse.Namespace) -> int:
+    """Measure the service times of a graph's turns and write them."""
+    from .cli import write
+
+    profile = asyncio.run(measure(load(parsed.file), parsed.turns, parsed.active, parsed.runtime))
+    profile.save(parsed.out)
+    counts = ", ".join(f"{name}: {len(node.runs)} runs" for name, node in profile.nodes.items())
+    write(f"{parsed.out}: {counts}")
+    return 0
+
+
+async def measure(graph: Graph, turns: int, levels: list[int], runtime: str = "local") -> Profile:
+    """Run turns at each number at once, and note what every node's component takes.
+
+    No more at once than a replica serves: runs that waited would look slow.
+
+    Raises:
+        BadInput: the graph takes none of the samples.
+        MotetError: a turn failed.
+    """
+    sample = next((one for one in SAMPLES if graph.entries(type(one))), None)
+    if sample is None:
+        kinds = ", ".join(type(one).__name__ for one in SAMPLES)
+        raise BadInput(f"{graph.name!r} takes none of {kinds}", where="profile")
+    recorded = Recorded(runtime_of(runtime, graph))
+    async with Pipeline(graph, recorded) as pipeline:
+        most = min(one.concurrency for one in recorded.status())
+        for level in sorted({min(level, most) for level in levels}):
+            rounds = max(1, turns // level)
+            await asyncio.gather(*(_turns(pipeline, sample, rounds) for _ in range(level)))
+        return recorded.profile(f"{platform.machine()}, {os.cpu_count()} cores")
+
+
+async def _turns(pipeline: Pipeline, sample: Frame, count: int) -> None:
+    async with pipeline.session() as session:
+        for turn in range(1, count + 1):
+            session.start(turn, sample)
+            async for number, node, frame in session:
+                if isinstance(frame, Fault):
+                    raise BadInput(f"a turn failed: {frame.message}", where=node)
+                if number == turn and isinstance(frame, End):
+                    break
