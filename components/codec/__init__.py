@@ -1,0 +1,1 @@
+"""Neural codecs: the codes of speech models to sound."""

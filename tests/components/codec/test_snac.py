@@ -1,0 +1,157 @@
+"""codec/snac: windows equal the whole decode, batches equal singles, both ends are kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+from snac import SNAC
+
+from motet.components.base import Context, Setup
+from motet.components.codec.decoder import CODES, Job, SnacDecoder
+from motet.components.codec.snac import SnacCodec
+from motet.components.codec.windows import Windows
+from motet.components.errors import BadInput
+from motet.components.frames import Audio, AudioTokens, Frame, Spoken
+
+# The shape of the 24 kHz codec with fewer channels: same strides, same receptive field.
+CONFIG: dict[str, Any] = {
+    "sampling_rate": 24000,
+    "encoder_dim": 4,
+    "encoder_rates": [2, 4, 8, 8],
+    "decoder_dim": 64,
+    "decoder_rates": [8, 8, 4, 2],
+    "attn_window_size": None,
+    "codebook_size": 4096,
+    "codebook_dim": 8,
+    "vq_strides": [4, 2, 1],
+    "noise": True,
+    "depthwise": True,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("snac")
+    torch.manual_seed(0)
+    model = SNAC(**CONFIG)
+    save_file(
+        {k: v.contiguous() for k, v in model.state_dict().items()}, path / "model.safetensors"
+    )
+    (path / "config.json").write_text(json.dumps(CONFIG))
+    return path
+
+
+def codes(frames: int, seed: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, 4096, frames * CODES, dtype=np.int32)
+
+
+async def speak(
+    component: SnacCodec, tokens: np.ndarray[Any, Any], pieces: int = 7
+) -> np.ndarray[Any, Any]:
+    async def frames() -> AsyncIterator[Frame]:
+        for at in range(0, len(tokens), pieces):
+            yield AudioTokens(tokens[at : at + pieces])
+
+    sound = [f async for f in component.run(frames(), Context()) if isinstance(f, Audio)]
+    starts = [round(f.start_ms * 24) for f in sound]
+    lengths = [len(f.pcm) for f in sound]
+    assert starts == [sum(lengths[:n]) for n in range(len(lengths))]
+    return np.concatenate([f.pcm for f in sound]) if sound else np.empty(0, np.int16)
+
+
+def whole(folder: Path, tokens: np.ndarray[Any, Any], seed: int) -> np.ndarray[Any, Any]:
+    """The stream decoded in one go, with the same noise."""
+    frames = tuple(tuple(map(int, row)) for row in tokens.reshape(-1, CODES))
+    (sound,) = SnacDecoder(folder).decode([Job(frames, 0, seed)])
+    return sound
+
+
+@pytest.mark.parametrize("frames", [1, 2, 6, 7, 8, 13])
+async def test_windows_sound_like_the_whole_and_lose_no_frame(folder: Path, frames: int) -> None:
+    component = SnacCodec(Setup("codec", str(folder), {"seed": 5}))
+    await component.load()
+    tokens = codes(frames, frames)
+    sound = await speak(component, tokens, pieces=3)
+    await component.close()
+    expected = whole(folder, tokens, 5) * 32768
+    assert len(sound) == frames * 2048
+    assert np.abs(expected).max() > 300
+    assert np.abs(sound - expected).max() <= 1.5
+
+
+async def test_streams_together_sound_as_they_do_alone(folder: Path) -> None:
+    component = SnacCodec(Setup("codec", str(folder), {"seed": 9}, concurrency=16))
+    await component.load()
+    streams = [codes(9, seed) for seed in range(6)]
+    alone = [await speak(component, tokens) for tokens in streams]
+    together = await asyncio.gather(*(speak(component, tokens) for tokens in streams))
+    assert component._batcher is not None
+    assert component._batcher.items > component._batcher.batches
+    await component.close()
+    for one, other in zip(alone, together, strict=True):
+        assert np.abs(one.astype(int) - other).max() <= 1
+
+
+def test_batched_equals_single_within_1e_6(folder: Path) -> None:
+    decoder = SnacDecoder(folder)
+    jobs = [
+        Job(tuple(tuple(map(int, row)) for row in codes(7, s).reshape(-1, CODES)), s, s)
+        for s in range(8)
+    ]
+    batched = decoder.decode(jobs)
+    for job, sound in zip(jobs, batched, strict=True):
+        np.testing.assert_allclose(sound, decoder.decode([job])[0], atol=1e-6)
+
+
+def test_noise_belongs_to_the_stream(folder: Path) -> None:
+    decoder = SnacDecoder(folder)
+    frames = tuple(tuple(map(int, row)) for row in codes(7, 1).reshape(-1, CODES))
+    one, again, other = (decoder.decode([Job(frames, 0, seed)])[0] for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert np.abs(one - other).max() > 1e-4
+
+
+async def test_spoken_passes_in_its_place_and_bad_codes_are_refused(folder: Path) -> None:
+    component = SnacCodec(Setup("codec", str(folder)))
+    await component.load()
+
+    async def frames() -> AsyncIterator[Frame]:
+        yield Spoken("hello", 0, 100)
+        yield AudioTokens(codes(8, 1))
+
+    kinds = [type(f).__name__ async for f in component.run(frames(), Context())]
+    assert kinds[0] == "Spoken"
+    with pytest.raises(BadInput, match="code 4096"):
+        await speak(component, np.array([4096] * 7, np.int32))
+    await component.close()
+
+
+@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 4))
+def test_every_frame_is_given_once_with_its_context(pushes: list[int], context: int) -> None:
+    windows = Windows(context)
+    given: list[int] = []
+    total = 0
+    for count in pushes:
+        total += count
+        found = list(windows.push(count))
+        for window in found:
+            assert window.count == windows.size
+            given += range(window.start + window.keep_from, window.start + window.keep_to)
+            assert given[-1] + context < total
+        assert windows.oldest <= max(0, total - windows.size)
+    last = windows.flush()
+    if last is not None:
+        given += range(last.start + last.keep_from, last.start + last.keep_to)
+        before = last.start + last.keep_from - last.start
+        assert last.start == 0 or before >= context
+    assert given == list(range(total))
