@@ -80,6 +80,16 @@ class Graph:
         """The nodes that a frame sent into the graph is handed to: on each way down from `input`
         or `conversation`, the first node that accepts it. A `Control` goes where audio goes, by
         `input` alone: it would start what is meant to wait for a prompt."""
+        known = self._known_entries.get(kind)
+        if known is None:
+            known = self._known_entries[kind] = self._find_entries(kind)
+        return known
+
+    @cached_property
+    def _known_entries(self) -> dict[type[Frame], tuple[str, ...]]:
+        return {}
+
+    def _find_entries(self, kind: type[Frame]) -> tuple[str, ...]:
         found: list[str] = []
         control = issubclass(kind, Control) and bool(self.outlets[INPUT])
         for source in [INPUT] if control else sorted(SOURCES):
