@@ -51,6 +51,5 @@ def to_beta(settings: Settings, model: str) -> dict[str, Any]:
         "output_audio_format": _FORMATS[settings.output_format.encoding],
         "tools": [tool_wire(tool) for tool in settings.tools],
         "tool_choice": choice_wire(settings.tool_choice),
-        "temperature": 0.8,
         "max_response_output_tokens": tokens_wire(settings.max_output_tokens),
     }

@@ -6,12 +6,14 @@ import asyncio
 import base64
 import contextlib
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from caller import Caller, calling
+from openai.types.realtime import ClientSecretCreateResponse
 from serving import listening
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -181,6 +183,31 @@ async def test_an_ephemeral_key_begins_the_session_it_was_made_for() -> None:
             assert json.loads(await socket.recv())["session"]["type"] == "transcription"
     assert session["instructions"] == made["session"]["instructions"] == "Sing."
     assert session["audio"]["output"]["format"] == {"type": "audio/pcmu"}
+
+
+@pytest.mark.parametrize("kind", ["realtime", "transcription"])
+async def test_an_ephemeral_keys_answer_is_what_the_sdk_expects(address: str, kind: str) -> None:
+    body = {"session": {"type": kind, "model": "gpt-realtime"}}
+    async with httpx.AsyncClient(base_url=address) as http:
+        made = (await http.post("/v1/realtime/client_secrets", json=body)).json()
+    parsed = ClientSecretCreateResponse.model_validate(made)
+    assert parsed.session.type == kind
+    assert 0 < made["expires_at"] - time.time() <= 600
+
+
+async def test_the_betas_flat_settings_are_understood(address: str) -> None:
+    body = {
+        "model": "gpt-4o-realtime-preview",
+        "modalities": ["text"],
+        "voice": "verse",
+        "input_audio_format": "g711_ulaw",
+        "turn_detection": None,
+        "max_response_output_tokens": 50,
+    }
+    async with httpx.AsyncClient(base_url=address) as http:
+        made = (await http.post("/v1/realtime/sessions", json=body)).json()
+    assert {name: made[name] for name in body} == body | {"model": "fake"}
+    assert made["client_secret"]["value"].startswith("ek_")
 
 
 async def test_one_session_too_many_is_refused_at_once_and_the_place_comes_free() -> None:
