@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ..errors import BadInput, ComponentFailed, MotetError, Overloaded
+from ..errors import ComponentFailed
 from ..frames import Completed, Frame, TextDelta, ToolCall, Usage
+from ..httpstream import error_of
 from .chat import Json
 
 REASONS = {
@@ -119,24 +120,6 @@ class ChatStream:
             reason = "tool_calls"
         frames.append(Completed(cast("Any", reason), self.usage, first_ms))
         return frames
-
-
-def error_of(
-    error: Any, *, where: str, status: int = 500, retry_after_s: float | None = None
-) -> MotetError:
-    """The exception for an error that a server reports, in its own words cut to 400 characters."""
-    fields = cast("Json", error) if isinstance(error, dict) else {"message": error}
-    code = fields.get("code")
-    status = code if isinstance(code, int) and 400 <= code < 600 else status
-    message = str(fields.get("message") or fields.get("detail") or fields)[:400]
-    if fields.get("type") == "exceed_context_size_error":
-        asked, room = fields.get("n_prompt_tokens"), fields.get("n_ctx")
-        message = f"the prompt has {asked} tokens, the context holds {room}; drop older turns"
-    if status in (400, 413, 422):
-        return BadInput(message, where=where)
-    if status in (429, 503, 529):
-        return Overloaded(message, where=where, retry_after_s=retry_after_s)
-    return ComponentFailed(f"HTTP {status}: {message}", where=where)
 
 
 def _dicts(value: Any) -> list[Json]:

@@ -25,7 +25,7 @@ from motet.components.frames import (
 )
 from motet.components.llm.chat import request_body
 from motet.components.llm.chatstream import ChatStream
-from motet.components.llm.sse import SseDecoder
+from motet.components.sse import SseDecoder
 
 PNG = b"\x89PNG\r\n\x1a\n1234"
 WEATHER = Tool("weather", "of a city", {"type": "object", "properties": {"city": {}}})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import ComponentFailed
+from .errors import ComponentFailed
 
 
 class SseDecoder:
@@ -12,7 +12,7 @@ class SseDecoder:
     holds U+2028. An event larger than `limit_bytes` is refused.
     """
 
-    def __init__(self, *, where: str = "llm", limit_bytes: int = 4 << 20) -> None:
+    def __init__(self, *, where: str = "sse", limit_bytes: int = 4 << 20) -> None:
         self._where = where
         self._limit_bytes = limit_bytes
         self._pending = b""
