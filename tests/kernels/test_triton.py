@@ -96,11 +96,21 @@ def test_sizes_of_one_compile_too(ones: tuple[str, ...]) -> None:
     assert got.opcodes["QGMMA"] > 0
 
 
-def test_ada_takes_the_same_kernel() -> None:
-    got = compile_attention(Variant("int8", "fp8", 64), capability=89)
-    assert "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32" in got.ptx
-    assert "mma.sync.aligned.m16n8k32.row.col" in got.ptx
-    assert ".s32.s8.s8.s32" in got.ptx
+@pytest.mark.parametrize(
+    ("capability", "pv", "units"),
+    [
+        (80, "full", {"IMMA", "HMMA"}),
+        (89, "fp8", {"IMMA", "QMMA"}),
+        (100, "fp8", {"UTCIMMA", "UTCQMMA"}),
+        (120, "fp8", {"IMMA", "QMMA"}),
+    ],
+)
+def test_other_generations_take_the_same_kernel(capability: int, pv: str, units: set[str]) -> None:
+    """Ampere without FP8, Ada, and both Blackwells; their 8-bit units, nothing spilled."""
+    got = compile_attention(Variant("int8", pv, 128), capability)
+    assert {op for op in got.opcodes if op.endswith("MMA")} == units
+    assert got.spill_bytes == 0
+    assert got.shared_bytes <= 99 * 1024
 
 
 def _signature(kernel: object, special: dict[str, str]) -> dict[str, str]:
