@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -145,11 +145,13 @@ class Boundary:
             cond, fresh, output = self._parallel.batched(original, arguments, needed, count)
         elif len(needed) == count:
             output = plain()
-            fresh, cond = first_tensor(output).chunk(2)
+            both = first_tensor(output)
+            fresh, cond = both[:count], both[count:]
         else:
             index = torch.tensor(kept)
             output = original(**select(arguments, index, 2 * count))
-            fresh, cond = first_tensor(output).split([len(needed), count])
+            both = first_tensor(output)
+            fresh, cond = both[: len(needed)], both[len(needed) :]
         uncond = self._completed(cond, fresh, needed)
         if len(needed) == count and self._parallel is None:
             return output
@@ -234,7 +236,7 @@ def denoisers(pipeline: Any) -> list[nn.Module]:
 @contextmanager
 def replaced(holder: Any, name: str, value: Any) -> Generator[None]:
     """Set an attribute of an object, and put it back as it was."""
-    own = name in vars(holder) or not hasattr(type(holder), name)
+    own = name in vars(holder) or not hasattr(cast(object, type(holder)), name)
     before = getattr(holder, name)
     setattr(holder, name, value)
     try:

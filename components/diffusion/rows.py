@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-# Positions, which have no batch axis although their first size may happen to equal the batch.
+# Positions, (tokens, size) without a batch axis, although `tokens` may happen to equal the batch.
 _SHARED = ("img_ids", "txt_ids", "rotary", "rope", "freqs")
 
 
@@ -28,10 +28,9 @@ def select(arguments: Mapping[str, Any], rows: Tensor, size: int) -> dict[str, A
 
 
 def _select(name: str, value: Any, rows: Tensor, size: int) -> Any:
-    if any(part in name for part in _SHARED):
-        return value
     if isinstance(value, Tensor):
-        fits = value.dim() > 0 and value.shape[0] == size
+        shared = value.dim() < 3 and any(part in name for part in _SHARED)
+        fits = value.dim() > 0 and value.shape[0] == size and not shared
         return value.index_select(0, rows.to(value.device)) if fits else value
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
