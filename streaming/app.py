@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from . import audio, chat, embeddings, operate, problems, speech, websocket
 from .admission import Admission
+from .jobs import door as jobs
 from .server import Server
 from .telephony import routes as telephony
 
@@ -32,6 +33,7 @@ def create_app(server: Server) -> FastAPI:
         async with AsyncExitStack() as stack:
             for pipeline in server.pipelines.values():
                 await stack.enter_async_context(pipeline)
+            await stack.enter_async_context(jobs.opened(app, server))
             if settings.grpc_port is not None:
                 from .rpc.server import serving
 
@@ -48,6 +50,7 @@ def create_app(server: Server) -> FastAPI:
     admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
     for door in (operate.router, chat.router, embeddings.router, audio.router, speech.router):
         app.include_router(door)
+    jobs.install(app, server)
     for made in (websocket.router, telephony.router):
         app.include_router(made(server, admission))
     app.mount("/page", StaticFiles(directory=PAGE), name="page")

@@ -1,0 +1,1 @@
+"""Durable jobs: a store and a queue in PostgreSQL, workers, routes."""

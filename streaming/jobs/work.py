@@ -1,0 +1,173 @@
+"""Running one job on its pipeline: chunks kept as they come, results written once, by its owner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+from ...components.errors import BadInput, ComponentFailed, DeadlineExceeded, MotetError, error_of
+from ...components.frames import (
+    Data,
+    Embedding,
+    End,
+    Fault,
+    Frame,
+    MediaFile,
+    Progress,
+    TextDelta,
+    TextInput,
+)
+from ...components.transcription import kind_of
+from ...pipelines.pipeline import Pipeline
+from .database import Database
+from .ending import finish
+from .inputs import Inputs
+from .store import Fenced, Job, JobStore, Json
+
+MOST_ATTEMPTS = 5
+_PROGRESS_S = 1.0
+
+Find = Callable[[str], Pipeline]
+
+
+class Again(Exception):
+    """The job failed in a way that may pass; it is tried again after `wait_s`."""
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(f"again in {wait_s:g} s")
+        self.wait_s = wait_s
+
+
+class Work:
+    """Runs jobs of one process. Cancelling `run` stops the work and leaves the job to another."""
+
+    def __init__(self, database: Database, store: JobStore, inputs: Inputs, find: Find) -> None:
+        self._database = database
+        self._store = store
+        self._inputs = inputs
+        self._find = find
+
+    async def run(self, job_id: str) -> bool:
+        """Take a job on and bring it to its end; False if it couldn't be taken on now.
+
+        Raises:
+            Again: it failed, and is worth another try.
+        """
+        job = await self._store.start(job_id)
+        if job is None:
+            found = await self._store.get(job_id)
+            return found is None or found.state != "queued"
+        try:
+            if job.attempt > MOST_ATTEMPTS:
+                raise BadInput(f"it was begun {MOST_ATTEMPTS} times and never came to an end")
+            result = await self._result(job)
+            await finish(self._database, job, "completed", result=result)
+        except Fenced:
+            return True
+        except MotetError as error:
+            await self._failed(job, error)
+        return True
+
+    async def _failed(self, job: Job, error: MotetError) -> None:
+        passing = not isinstance(error, BadInput | DeadlineExceeded)
+        try:
+            if passing and job.attempt < MOST_ATTEMPTS:
+                await self._store.requeue(job)
+                raise Again(min(60.0, 2.0**job.attempt))
+            shape = {"code": error.code, "message": error.message}
+            await finish(self._database, job, "failed", error=shape)
+        except Fenced:
+            return
+
+    async def _result(self, job: Job) -> Json:
+        pipeline = self._find(job.pipeline)
+        async with self._inputs.ready(job) as path:
+            frames = self._asked(job, path)
+            known = [Data({**value, "kind": "known_chunk"}) for value in await self._kept(job)]
+            gathered = _Gathered(job, self._store)
+            async with aclosing(_answers(pipeline, [*frames, *known], job)) as answers:
+                async for frame in answers:
+                    await gathered.add(frame)
+            return gathered.result()
+
+    async def _kept(self, job: Job) -> list[Json]:
+        return await self._store.chunks(job.id) if job.attempt > 1 else []
+
+    @staticmethod
+    def _asked(job: Job, path: Path | None) -> list[Frame]:
+        if path is not None:
+            return [MediaFile(str(path), job.input.get("name", ""), job.options)]
+        if "text" in job.input:
+            return [TextInput(job.input["text"])]
+        return [Data(job.input.get("data"))]
+
+
+async def _answers(pipeline: Pipeline, frames: list[Frame], job: Job) -> AsyncGenerator[Frame]:
+    """One request on the pipeline; its input may be longer than the entry's queue."""
+    async with pipeline.session(key=job.owner, trace=job.id) as session:
+        session.open(1)
+        for frame in frames:
+            await session.send(frame, turn=1)
+        session.finish(1)
+        async for turn, node, frame in session:
+            if turn != 1:
+                continue
+            if isinstance(frame, End):
+                break
+            if isinstance(frame, Fault):
+                raise error_of(frame.code, frame.message, where=node)
+            yield frame
+
+
+class _Gathered:
+    """What a job's frames add up to."""
+
+    def __init__(self, job: Job, store: JobStore) -> None:
+        self._job = job
+        self._store = store
+        self._text: list[str] = []
+        self._embeddings: list[Json] = []
+        self._data: list[Any] = []
+        self._final: Json | None = None
+        self._told_s = 0.0
+
+    async def add(self, frame: Frame) -> None:
+        """Keep what a retry can use, note progress at most once a second. Raises `Fenced`."""
+        if isinstance(frame, Data):
+            kind = kind_of(frame)
+            if kind == "chunk":
+                await self._store.keep(self._job, frame.value["key"], frame.value)
+            elif kind == "transcript":
+                self._final = frame.value
+            else:
+                self._data.append(frame.value)
+        elif isinstance(frame, TextDelta):
+            self._text.append(frame.text)
+        elif isinstance(frame, Embedding):
+            vector = frame.vector.astype(float).tolist()
+            self._embeddings.append({"index": frame.index, "embedding": vector})
+        elif isinstance(frame, Progress) and time.monotonic() - self._told_s > _PROGRESS_S:
+            self._told_s = time.monotonic()
+            await self._store.progress(self._job, frame.done, frame.total)
+
+    def result(self) -> Json:
+        """The transcript, or whatever else came, by kind.
+
+        Raises:
+            ComponentFailed: nothing did.
+        """
+        if self._final is not None:
+            return self._final
+        found: Json = {}
+        if self._text:
+            found["text"] = "".join(self._text)
+        if self._embeddings:
+            found["embeddings"] = self._embeddings
+        if self._data:
+            found["data"] = self._data
+        if not found:
+            raise ComponentFailed("the pipeline ended without a result", where=self._job.pipeline)
+        return found
