@@ -11,10 +11,18 @@ from .base import Frame, Tensor
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """A picture inside a message: encoded bytes (PNG, JPEG, WebP) and how closely to look."""
+    """A picture inside a message: encoded bytes (PNG, JPEG, WebP) and how closely to look.
+
+    `at` is its place: so many characters of the message's text stand before it, None for behind
+    all of it. `clip` above 0 makes it a frame of the prompt's clip of that number, at `time_s`;
+    frames of clips may be thinned out, other pictures never are.
+    """
 
     data: bytes
     detail: Literal["auto", "low", "high"] = "auto"
+    at: int | None = None
+    clip: int = 0
+    time_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ class Prompt(Frame):
 
     `tool_choice` is "auto", "none", "required" or a tool's name. `spoken` says that the answer
     will be spoken: its `TextDelta`s carry it on to a TTS. `schema` asks for JSON that fits it.
+    `logprobs` None asks for none, n for each token's and for those of the n likeliest in its place.
+    `image_tokens` bounds what its pictures may take together; None leaves it to the encoder.
     """
 
     messages: tuple[Message, ...]
@@ -65,18 +75,28 @@ class Prompt(Frame):
     spoken: bool = True
     schema: Mapping[str, Any] | None = None
     logprobs: int | None = None
+    image_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Likeliest:
+    """The likeliest tokens in one token's place, (token, logprob) each, best first."""
+
+    tokens: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(Frame):
     """The next piece of a text as it is made; pieces join without anything between them.
 
-    `logprobs` holds (token, logprob) pairs where the prompt asked for them.
+    `logprobs` holds (token, logprob) pairs where the prompt asked for them, `top` as many entries
+    where it asked for the likeliest in each place too.
     """
 
     text: str
     spoken: bool = True
     logprobs: tuple[tuple[str, float], ...] = ()
+    top: tuple[Likeliest, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import BadInput
 from ..frames import ImagePart, Message, Prompt, Tool
+from ..interleave import pieces
 
 Json = dict[str, Any]
 
@@ -34,16 +35,21 @@ def data_url(image: ImagePart) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
 
 
+def content_json(message: Message) -> list[Json]:
+    """The text and the pictures of a message as parts, in their order."""
+    parts: list[Json] = []
+    for piece in pieces(message):
+        if isinstance(piece, str):
+            parts.append({"type": "text", "text": piece})
+        else:
+            url = {"url": data_url(piece), "detail": piece.detail}
+            parts.append({"type": "image_url", "image_url": url})
+    return parts
+
+
 def message_json(message: Message) -> Json:
     """One message in the dialect; text and pictures become parts only where there are pictures."""
-    content: Any = message.text
-    if message.images:
-        pictures = [
-            {"type": "image_url", "image_url": {"url": data_url(image), "detail": image.detail}}
-            for image in message.images
-        ]
-        content = [{"type": "text", "text": message.text}] if message.text else []
-        content += pictures
+    content: Any = content_json(message) if message.images else message.text
     body: Json = {"role": message.role, "content": content}
     if message.calls:
         body["content"] = content or None

@@ -146,12 +146,18 @@ class Transcript(_message.Message):
     def __init__(self, text: _Optional[str] = ..., final: _Optional[bool] = ..., utterance: _Optional[int] = ..., language: _Optional[str] = ..., audio_ms: _Optional[float] = ..., compute_ms: _Optional[float] = ..., wait_ms: _Optional[float] = ..., logprob: _Optional[float] = ..., words: _Optional[_Iterable[_Union[Word, _Mapping]]] = ...) -> None: ...
 
 class ImagePart(_message.Message):
-    __slots__ = ("data", "detail")
+    __slots__ = ("data", "detail", "at", "clip", "time_s")
     DATA_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CLIP_FIELD_NUMBER: _ClassVar[int]
+    TIME_S_FIELD_NUMBER: _ClassVar[int]
     data: Blob
     detail: str
-    def __init__(self, data: _Optional[_Union[Blob, _Mapping]] = ..., detail: _Optional[str] = ...) -> None: ...
+    at: int
+    clip: int
+    time_s: float
+    def __init__(self, data: _Optional[_Union[Blob, _Mapping]] = ..., detail: _Optional[str] = ..., at: _Optional[int] = ..., clip: _Optional[int] = ..., time_s: _Optional[float] = ...) -> None: ...
 
 class CallRequest(_message.Message):
     __slots__ = ("call_id", "name", "arguments")
@@ -188,7 +194,7 @@ class Tool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., parameters: _Optional[_Union[Json, _Mapping]] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ("messages", "tools", "tool_choice", "max_tokens", "temperature", "top_p", "seed", "stop", "spoken", "schema", "logprobs")
+    __slots__ = ("messages", "tools", "tool_choice", "max_tokens", "temperature", "top_p", "seed", "stop", "spoken", "schema", "logprobs", "image_tokens")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     TOOL_CHOICE_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +206,7 @@ class Prompt(_message.Message):
     SPOKEN_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_TOKENS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     tools: _containers.RepeatedCompositeFieldContainer[Tool]
     tool_choice: str
@@ -211,7 +218,8 @@ class Prompt(_message.Message):
     spoken: bool
     schema: Json
     logprobs: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., tool_choice: _Optional[str] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., spoken: _Optional[bool] = ..., schema: _Optional[_Union[Json, _Mapping]] = ..., logprobs: _Optional[int] = ...) -> None: ...
+    image_tokens: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., tool_choice: _Optional[str] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., spoken: _Optional[bool] = ..., schema: _Optional[_Union[Json, _Mapping]] = ..., logprobs: _Optional[int] = ..., image_tokens: _Optional[int] = ...) -> None: ...
 
 class TokenLogprob(_message.Message):
     __slots__ = ("token", "logprob")
@@ -221,15 +229,23 @@ class TokenLogprob(_message.Message):
     logprob: float
     def __init__(self, token: _Optional[str] = ..., logprob: _Optional[float] = ...) -> None: ...
 
+class Likeliest(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[TokenLogprob]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[TokenLogprob, _Mapping]]] = ...) -> None: ...
+
 class TextDelta(_message.Message):
-    __slots__ = ("text", "spoken", "logprobs")
+    __slots__ = ("text", "spoken", "logprobs", "top")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SPOKEN_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
+    TOP_FIELD_NUMBER: _ClassVar[int]
     text: str
     spoken: bool
     logprobs: _containers.RepeatedCompositeFieldContainer[TokenLogprob]
-    def __init__(self, text: _Optional[str] = ..., spoken: _Optional[bool] = ..., logprobs: _Optional[_Iterable[_Union[TokenLogprob, _Mapping]]] = ...) -> None: ...
+    top: _containers.RepeatedCompositeFieldContainer[Likeliest]
+    def __init__(self, text: _Optional[str] = ..., spoken: _Optional[bool] = ..., logprobs: _Optional[_Iterable[_Union[TokenLogprob, _Mapping]]] = ..., top: _Optional[_Iterable[_Union[Likeliest, _Mapping]]] = ...) -> None: ...
 
 class ToolCall(_message.Message):
     __slots__ = ("call_id", "name", "arguments", "index", "done")
