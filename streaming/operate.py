@@ -8,7 +8,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
+from ..components.frames import Control
+from ..pipelines.graph import FRAME_TYPES
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.runtimes.base import NodeStatus
 from .auth import Principal
 from .metrics import CONTENT_TYPE
 from .server import Server, principal_of, server_of
@@ -55,9 +58,28 @@ def pipeline_status(pipeline: Pipeline) -> dict[str, Any]:
         "ready": pipeline.ready,
         "sessions": len(pipeline.sessions),
         "max_sessions": pipeline.graph.spec.sessions.max_sessions,
-        "nodes": [asdict(node) for node in pipeline.runtime.status()],
+        "accepts": accepts(pipeline),
+        "nodes": [node_status(pipeline, node) for node in pipeline.runtime.status()],
         "edges": [[edge.source, edge.target] for edge in pipeline.graph.edges],
         "conversation": pipeline.graph.spec.conversation is not None,
+    }
+
+
+def accepts(pipeline: Pipeline) -> list[str]:
+    """Names of the frames that may enter the pipeline: what its clients can send."""
+    data = ((name, kind) for name, kind in FRAME_TYPES.items() if not issubclass(kind, Control))
+    return [name for name, kind in data if pipeline.graph.entries(kind)]
+
+
+def node_status(pipeline: Pipeline, status: NodeStatus) -> dict[str, Any]:
+    """A node's load, beside what its pipeline file says of it."""
+    spec = pipeline.graph.nodes[status.node].spec
+    return {
+        **asdict(status),
+        "model": spec.model,
+        "min_replicas": spec.scale.min_replicas,
+        "max_replicas": spec.scale.max_replicas,
+        "queue_bound": spec.queue.bound,
     }
 
 
