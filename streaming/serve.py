@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from collections.abc import Sequence
 
 import uvicorn
@@ -13,6 +15,8 @@ from .server import Server
 from .settings import Settings
 
 logger = logging.getLogger("motet")
+DRAIN_POLL_S = 0.1
+LAST_WORDS_S = 5
 
 
 def serve(graphs: Sequence[Graph], settings: Settings) -> int:
@@ -22,6 +26,7 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         SpecError: the settings don't allow it.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     server = Server.make(graphs, settings)
     if settings.allow_loopback_urls:
         logger.warning("URLs of inputs and webhooks may point at this machine: development only")
@@ -36,15 +41,23 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         log_level="warning",
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
-        timeout_graceful_shutdown=int(settings.shutdown_grace_s),
+        timeout_graceful_shutdown=LAST_WORDS_S,
     )
-    listener = Listener(config)
+    listener = Listener(config, server)
     listener.run()
     return 0 if listener.started else 1
 
 
 class Listener(uvicorn.Server):
-    """uvicorn's server, which says where it listens once it does, and drains when told to stop."""
+    """uvicorn's server, which says where it listens once it does, and drains when told to stop.
+
+    At the first signal new sessions are refused (1013, 503, UNAVAILABLE) and readiness fails,
+    while what runs goes on, at most for the grace; a second signal ends it at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, server: Server) -> None:
+        super().__init__(config)
+        self._server = server
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Listen, then say so."""
@@ -52,6 +65,21 @@ class Listener(uvicorn.Server):
         if self.started:
             scheme = "https" if self.config.is_ssl else "http"
             logger.info("listening at %s://%s:%d", scheme, self.config.host, self._port())
+
+    async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        """Drain, then close what is left."""
+        self._server.drain()
+        grace_s = self._server.settings.shutdown_grace_s
+        open_sessions = self._server.open_sessions
+        if open_sessions:
+            logger.info("draining %d sessions, for %g s at most", open_sessions, grace_s)
+        deadline_s = time.monotonic() + grace_s
+        while self._server.open_sessions and not self.force_exit:
+            if time.monotonic() >= deadline_s:
+                break
+            await asyncio.sleep(DRAIN_POLL_S)
+        self._server.stopping.set()
+        await super().shutdown(sockets)  # type: ignore[arg-type]
 
     def _port(self) -> int:
         for server in self.servers:

@@ -44,6 +44,16 @@ class Server:
         return cls(settings, pipelines, load_keys(settings), Metrics(pipelines))
 
     @property
+    def open_sessions(self) -> int:
+        """Sessions of all pipelines, requests among them."""
+        return sum(len(pipeline.sessions) for pipeline in self.pipelines.values())
+
+    def drain(self) -> None:
+        """Take no more sessions; those that run go on."""
+        for pipeline in self.pipelines.values():
+            pipeline.draining = True
+
+    @property
     def ready(self) -> bool:
         """Whether every pipeline can take work."""
         return not self.stopping.is_set() and all(p.ready for p in self.pipelines.values())

@@ -30,7 +30,7 @@ from motet.pipelines.planinputs import (
 from motet.pipelines.planreport import Planner, one_more, render
 from motet.pipelines.profile import NodeProfile, Profile, Run
 from motet.pipelines.spec import PipelineSpec
-from motet.streaming.planning import measure, seconds_of
+from motet.streaming.commands.plan import measure, seconds_of
 
 
 def graph(*names: str, conversation: bool = False, **scale: Any) -> Graph:

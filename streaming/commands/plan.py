@@ -9,16 +9,17 @@ import platform
 import re
 from pathlib import Path
 
-from ..components.errors import BadInput
-from ..components.frames import End, Fault, Frame, Generate, Message, Prompt, TextDelta, TextInput
-from ..pipelines import Graph, Pipeline, load
-from ..pipelines.plan import Simulation
-from ..pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
-from ..pipelines.planreport import Planner, render
-from ..pipelines.profile import Profile, Recorded
-from ..pipelines.runtimes import runtime_of
-from ..pipelines.runtimes.base import share_cores
-from ..pipelines.runtimes.local import setup_of
+from ...components.errors import BadInput
+from ...components.frames import End, Fault, Frame, Generate, Message, Prompt, TextDelta, TextInput
+from ...pipelines import Graph, Pipeline, load
+from ...pipelines.plan import Simulation
+from ...pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
+from ...pipelines.planreport import Planner, render
+from ...pipelines.profile import Profile, Recorded
+from ...pipelines.runtimes import runtime_of
+from ...pipelines.runtimes.base import share_cores
+from ...pipelines.runtimes.local import setup_of
+from .output import Commands, write
 
 SAMPLES: tuple[Frame, ...] = (
     Prompt((Message("user", "Tell me something about the weather, in one sentence."),)),
@@ -29,8 +30,9 @@ SAMPLES: tuple[Frame, ...] = (
 """What `motet bench profile` sends: the first that the graph takes."""
 
 
-def add_plan(command: argparse.ArgumentParser) -> None:
-    """Arguments of `motet plan`."""
+def add(commands: Commands) -> None:
+    """`motet plan`."""
+    command = commands.add_parser("plan", help="what a load needs, simulated: replicas, cost, p95")
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("--profile", type=Path, required=True, help="of `motet bench profile`")
     command.add_argument("--sessions", type=int, help="sessions at once, at the peak")
@@ -47,8 +49,6 @@ def add_plan(command: argparse.ArgumentParser) -> None:
 
 def run_plan(parsed: argparse.Namespace) -> int:
     """Simulate and print; status 1 if the target isn't kept."""
-    from .cli import write
-
     graph, profile = load(parsed.file), Profile.load(parsed.profile)
     habits = Habits(parsed.session_s, parsed.think_s)
     seconds = parsed.hours * 3600
@@ -114,8 +114,6 @@ def add_profile(command: argparse.ArgumentParser) -> None:
 
 def run_profile(parsed: argparse.Namespace) -> int:
     """Measure the service times of a graph's turns and write them."""
-    from .cli import write
-
     profile = asyncio.run(measure(load(parsed.file), parsed.turns, parsed.active, parsed.runtime))
     profile.save(parsed.out)
     counts = ", ".join(f"{name}: {len(node.runs)} runs" for name, node in profile.nodes.items())

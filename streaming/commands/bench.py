@@ -1,0 +1,54 @@
+"""`motet bench`: numbers that anyone can measure again."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .output import Commands, write
+from .plan import add_profile
+
+
+def add(commands: Commands) -> None:
+    """`motet bench`."""
+    command = commands.add_parser("bench", help="measure this machine")
+    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    voice = kinds.add_parser("voice", help="voice sessions: cost, latency, overload")
+    voice.add_argument("--sessions", type=int, default=10)
+    voice.add_argument("--seconds", type=float, default=15.0)
+    voice.add_argument("--warm-s", type=float, default=6.0, help="seconds before counting starts")
+    voice.add_argument("--engines", choices=["real", "fake"], default="fake", help="ASR, LLM, TTS")
+    voice.add_argument("--socket", action="store_true", help="a server process, by WebSocket")
+    voice.add_argument("--capacity", type=int, help="sessions admitted; the rest is refused")
+    voice.add_argument("--wav", type=Path, help="what callers say; mono, 16 bit")
+    voice.add_argument("--file", default="voice", help="pipeline file")
+    voice.add_argument(
+        "--cycle-s", type=float, default=5.0, help="seconds from question to question"
+    )
+    voice.add_argument("--json", action="store_true", help="one JSON line")
+    voice.set_defaults(command=run_bench_voice)
+    hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
+    hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
+    hop.add_argument("--seconds", type=float, default=4.0)
+    hop.set_defaults(command=run_bench_hop)
+    add_profile(kinds.add_parser("profile", help="service times of a graph, for `motet plan`"))
+
+
+def run_bench_voice(parsed: argparse.Namespace) -> int:
+    """Measure voice sessions."""
+    from ...components.errors import BadInput
+    from ..bench.voice import Plan, render, run
+
+    if parsed.socket and parsed.engines == "fake":
+        raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
+    fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
+    write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_hop(parsed: argparse.Namespace) -> int:
+    """Measure the hop of the `workers` runtime."""
+    from ...pipelines.runtimes.hopbench import main as measure
+
+    write(measure(tuple(parsed.sessions), parsed.seconds))
+    return 0

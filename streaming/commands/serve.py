@@ -1,0 +1,41 @@
+"""`motet serve`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .output import Commands
+
+
+def add(commands: Commands) -> None:
+    """`motet serve`; each of its arguments is a `MOTET_…` variable too."""
+    command = commands.add_parser("serve", help="serve pipelines over HTTP, WebSocket and gRPC")
+    command.add_argument("files", nargs="*", metavar="FILE", help="pipeline files; default: voice")
+    command.add_argument("--host", help="address to listen at (127.0.0.1)")
+    command.add_argument("--port", type=int, help="HTTP and WebSocket port (8000)")
+    command.add_argument("--grpc-port", type=int, help="gRPC port (none; usual: 50051)")
+    command.add_argument("--runtime", choices=["local", "workers"], help="where components run")
+    command.add_argument("--keys-file", type=Path, help="file of `motet keys`")
+    command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
+    command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
+    command.add_argument("--max-sessions", type=int, help="conversations at once (64)")
+    command.add_argument("--shutdown-grace-s", type=float, help="time for running work at exit")
+    command.add_argument(
+        "--log-content", action="store_true", default=None, help="log what is said"
+    )
+    command.add_argument("--allow-loopback-urls", action="store_true", default=None)
+    command.add_argument("--tls-cert", type=Path)
+    command.add_argument("--tls-key", type=Path)
+    command.set_defaults(command=run_serve)
+
+
+def run_serve(parsed: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    from ...pipelines import load
+    from ..serve import serve
+    from ..settings import Settings, from_environment
+
+    flags = {name: getattr(parsed, name, None) for name in Settings.model_fields}
+    settings = from_environment(flags)
+    return serve([load(file) for file in parsed.files or ["voice"]], settings)
