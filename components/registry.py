@@ -79,6 +79,29 @@ ENTRIES: dict[str, Entry] = {
         extra="media",
         packages=("torch", "transformers"),
     ),
+    "tts/orpheus": Entry(
+        "tts.orpheus:OrpheusTts",
+        "expressive speech: a language model that writes SNAC's codes",
+        packages=("httpx", "regex"),
+    ),
+    "codec/snac": Entry(
+        "codec.snac:SnacCodec",
+        "SNAC's codes to sound, streams batched",
+        extra="media",
+        packages=("torch", "snac"),
+    ),
+    "diffusion/image": Entry(
+        "diffusion.image:DiffusionImage",
+        "pictures, on any diffusers pipeline, like requests batched",
+        extra="media",
+        packages=("torch", "diffusers", "transformers", "PIL"),
+    ),
+    "diffusion/video": Entry(
+        "diffusion.video:DiffusionVideo",
+        "clips, on diffusers' video pipelines, one at a time",
+        extra="media",
+        packages=("torch", "diffusers", "transformers", "PIL"),
+    ),
 }
 
 

@@ -1,0 +1,191 @@
+"""`tts/orpheus`: expressive speech by a language model that writes the codes of SNAC.
+
+The model runs in any OpenAI-compatible server that has `/completions` (vLLM, SGLang, llama.cpp);
+its codes go on to `codec/snac`, which is a component of its own and batches all streams.
+Orpheus: canopyai/Orpheus-TTS, whose prompt format and sampling defaults these are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+from pydantic import Field, HttpUrl
+
+from ..base import Component, Context, Options, Setup
+from ..errors import ComponentFailed, MissingRequirement
+from ..frames import AudioTokens, Control, Frame, Spoken, TextDelta, Voice
+from ..httpstream import Endpoint, StreamClient
+from .orpheustokens import CODES, OrpheusTokens
+from .sentences import Clause, Clauses
+
+VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
+FRAME_MS = 2048 * 1000 / 24_000
+# Spoken frames go out before their audio is made; the length of a clause is then a guess.
+MS_PER_CHARACTER = 65.0
+
+
+class OrpheusOptions(Options):
+    """Options of `tts/orpheus`; the node's `model:` is the name that the server knows.
+
+    `max_tokens` bounds a clause: 7 tokens are 85 ms of speech.
+    """
+
+    base_url: HttpUrl
+    api_key_env: str | None = None
+    voices: tuple[str, ...] = Field(default=VOICES, min_length=1)
+    voice: str | None = Field(default=None, description="default voice; None: the first")
+    temperature: float = Field(default=0.6, ge=0, le=2)
+    top_p: float = Field(default=0.8, gt=0, le=1)
+    repetition_penalty: float = Field(default=1.1, ge=1, le=2)
+    max_tokens: int = Field(default=2100, ge=CODES)
+    connect_timeout_s: float = Field(default=3.0, gt=0)
+    first_token_timeout_s: float = Field(default=10.0, gt=0)
+    between_tokens_timeout_s: float = Field(default=5.0, gt=0)
+
+
+class OrpheusTts(Component):
+    """Text in as it is written, the codes of its speech out, clause by clause.
+
+    A `Voice` counts from the next clause on; a name that the model doesn't have means the default
+    one. The model can't change its pace, so a `Voice`'s speed other than 1 is refused. `Spoken`
+    times of a clause that is still being made are a guess; the next clause starts at its true time.
+    """
+
+    accepts = (TextDelta, Voice)
+    emits = (Spoken, AudioTokens)
+    options = OrpheusOptions
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._options = OrpheusOptions.model_validate(dict(setup.options))
+        self._client: StreamClient | None = None
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        options = OrpheusOptions.model_validate(dict(setup.options))
+        lacks: list[str] = []
+        if not setup.model:
+            lacks.append("tts/orpheus needs `model:`, the name by which the server knows it")
+        if options.api_key_env and not os.environ.get(options.api_key_env):
+            lacks.append(f"the environment variable {options.api_key_env} (api_key_env) is not set")
+        return lacks
+
+    async def load(self) -> None:
+        """Open the client; the server is first asked by the first clause.
+
+        Raises:
+            MissingRequirement: the model's name or the key is missing.
+        """
+        lacks = self.requirements(self.setup)
+        if lacks:
+            raise MissingRequirement("; ".join(lacks), where=self.setup.node)
+        options = self._options
+        key = os.environ[options.api_key_env] if options.api_key_env else None
+        endpoint = Endpoint(
+            str(options.base_url),
+            {"Authorization": f"Bearer {key}"} if key else {},
+            connect_s=options.connect_timeout_s,
+            first_s=options.first_token_timeout_s,
+            between_s=options.between_tokens_timeout_s,
+        )
+        self._client = StreamClient(endpoint, where=self.setup.node, path="/completions")
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        clauses, voice, made = Clauses(), self._pick(None), 0
+        async for frame in frames:
+            if isinstance(frame, Voice):
+                voice = self._voice(frame)
+            elif isinstance(frame, TextDelta) and frame.spoken:
+                for clause in clauses.feed(frame.text):
+                    async with aclosing(self._speak(clause, voice, made, context)) as spoken:
+                        async for answer in spoken:
+                            made += frames_of(answer)
+                            yield answer
+            elif isinstance(frame, Control):
+                yield frame
+        for clause in clauses.flush():
+            async with aclosing(self._speak(clause, voice, made, context)) as spoken:
+                async for answer in spoken:
+                    made += frames_of(answer)
+                    yield answer
+
+    async def _speak(
+        self, clause: Clause, voice: str, made: int, context: Context
+    ) -> AsyncGenerator[Frame]:
+        """A clause's `Spoken`, then its codes, one frame of the codec at a time."""
+        start_ms = made * FRAME_MS
+        guess_ms = len(clause.spoken) * MS_PER_CHARACTER
+        yield Spoken(clause.source, start_ms, start_ms + guess_ms)
+        if not clause.spoken:
+            return
+        tokens, found = OrpheusTokens(), False
+        async with aclosing(self._complete(clause.spoken, voice, context)) as texts:
+            async for text in texts:
+                for codes in tokens.push(text):
+                    found = True
+                    yield AudioTokens(np.array(codes, np.int32))
+        if not found:
+            raise ComponentFailed(
+                f"the model wrote no speech for a clause of {len(clause.spoken)} characters;"
+                " is it an Orpheus model, and does the server keep special tokens?",
+                where=self.setup.node,
+            )
+
+    async def _complete(self, text: str, voice: str, context: Context) -> AsyncGenerator[str]:
+        if self._client is None:
+            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        options = self._options
+        body: dict[str, Any] = {
+            "model": self.setup.model,
+            "prompt": prompt(text, voice),
+            "stream": True,
+            "temperature": options.temperature,
+            "top_p": options.top_p,
+            "repetition_penalty": options.repetition_penalty,
+            "max_tokens": options.max_tokens,
+            "stop": ["<custom_token_2>"],
+            "skip_special_tokens": False,
+        }
+        async with aclosing(self._client.events(body, context)) as events:
+            async for event in events:
+                for choice in (event or {}).get("choices", []):
+                    yield str(choice.get("text") or "")
+
+    def _voice(self, frame: Voice) -> str:
+        if frame.speed != 1.0:
+            raise ComponentFailed(
+                f"speed {frame.speed} is not possible; Orpheus speaks at speed 1",
+                where=self.setup.node,
+            )
+        return self._pick(frame.name)
+
+    def _pick(self, name: str | None) -> str:
+        known = self._options.voices
+        preferred = self._options.voice or known[0]
+        return name if name in known else preferred
+
+    def voices(self) -> list[str]:
+        """The voices, the default one first."""
+        first = self._pick(None)
+        return [first, *(name for name in self._options.voices if name != first)]
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+def prompt(text: str, voice: str) -> str:
+    """Orpheus' prompt: start of human, the voice's name and the text, end of text and human, then
+    start of its own speech."""
+    said = f"<|begin_of_text|>{voice}: {text}<|eot_id|>"
+    return f"<custom_token_3>{said}<custom_token_4><custom_token_5><custom_token_1>"
+
+
+def frames_of(frame: Frame) -> int:
+    """Codec frames in an answer."""
+    return len(frame.codes) // CODES if isinstance(frame, AudioTokens) else 0

@@ -1,0 +1,143 @@
+"""tts/orpheus: exact frames from any cut of the stream, and its server's answers and faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from hypothesis import given
+from hypothesis import strategies as st
+from serving import listening
+
+from motet.components.base import Context, Setup
+from motet.components.errors import ComponentFailed
+from motet.components.frames import AudioTokens, Frame, Spoken, TextDelta, Voice
+from motet.components.tts.orpheus import OrpheusTts
+from motet.components.tts.orpheustokens import OrpheusTokens
+
+FRAMES = st.lists(st.lists(st.integers(0, 4095), min_size=7, max_size=7), max_size=5)
+
+
+def written(frames: list[list[int]]) -> str:
+    """Frames as the model writes them."""
+    return "".join(
+        f"<custom_token_{10 + 4096 * place + code}>"
+        for frame in frames
+        for place, code in enumerate(frame)
+    )
+
+
+@given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
+def test_every_frame_comes_whole_however_the_text_is_cut(
+    frames: list[list[int]], cuts: list[int]
+) -> None:
+    text = "<custom_token_1>" + written(frames) + "<custom_token_2>"
+    tokens, found, at = OrpheusTokens(), [], 0
+    while at < len(text):
+        size = cuts[at % len(cuts)]
+        found += tokens.push(text[at : at + size])
+        at += size
+    assert found == frames
+    assert tokens.broken == 0
+
+
+def test_code_0_is_kept() -> None:
+    assert OrpheusTokens().push(written([[0] * 7])) == [[0] * 7]
+
+
+@pytest.mark.parametrize("lost", range(7))
+def test_a_slip_costs_one_frame_and_no_more(lost: int) -> None:
+    frames = [[n] * 7 for n in range(4)]
+    parts = written(frames).replace("><", "> <").split(" ")
+    del parts[7 + lost]
+    tokens = OrpheusTokens()
+    assert tokens.push("".join(parts)) == [frames[0], *frames[2:]]
+    assert tokens.broken == (1 if lost else 0)
+
+
+class SpeechServer:
+    """A `/completions` server that writes `frames` for every prompt."""
+
+    def __init__(self, frames: list[list[int]], status: int = 200) -> None:
+        self.frames = frames
+        self.status = status
+        self.asked: list[dict[str, Any]] = []
+        self.app = FastAPI()
+        self.app.post("/v1/completions", response_model=None)(self.complete)
+
+    async def complete(self, request: Request) -> Response:
+        self.asked.append(await request.json())
+        if self.status != 200:
+            return JSONResponse({"error": {"message": "no room"}}, self.status)
+        return StreamingResponse(self.stream(), media_type="text/event-stream")
+
+    async def stream(self) -> AsyncIterator[str]:
+        text = written(self.frames)
+        for at in range(0, len(text), 13):
+            yield f"data: {json.dumps({'choices': [{'text': text[at : at + 13]}]})}\n\n"
+        yield "data: [DONE]\n\n"
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[SpeechServer, str]]:
+    speech = SpeechServer([[n, 0, 4095, n, n, n, n] for n in range(3)])
+    with listening(speech.app) as address:
+        yield speech, address
+
+
+async def said(address: str, *frames: Frame) -> list[Frame]:
+    options = {"base_url": f"{address}/v1"}
+    component = OrpheusTts(Setup("tts", "orpheus", options))
+    await component.load()
+
+    async def stream() -> AsyncIterator[Frame]:
+        for frame in frames:
+            yield frame
+
+    try:
+        return [answer async for answer in component.run(stream(), Context())]
+    finally:
+        await component.close()
+
+
+async def test_clauses_become_codes_with_their_slices(server: tuple[SpeechServer, str]) -> None:
+    speech, address = server
+    text = "Well, hello **there** my friend. How are you today?"
+    answers = await said(address, Voice("leo"), *(TextDelta(c) for c in text))
+    spoken = [a for a in answers if isinstance(a, Spoken)]
+    codes = [a.codes.tolist() for a in answers if isinstance(a, AudioTokens)]
+    assert "".join(a.text for a in spoken) == text
+    assert codes == speech.frames * len(spoken)
+    assert [a.start_ms for a in spoken] == pytest.approx(
+        [n * 3 * 2048 / 24 for n in range(len(spoken))]
+    )
+    prompts = [body["prompt"] for body in speech.asked]
+    assert all("leo: " in prompt and "*" not in prompt for prompt in prompts)
+
+
+async def test_unspoken_text_costs_nothing(server: tuple[SpeechServer, str]) -> None:
+    speech, address = server
+    assert await said(address, TextDelta("Hello there. ", spoken=False)) == []
+    assert speech.asked == []
+
+
+async def test_a_server_that_writes_no_speech_is_named(server: tuple[SpeechServer, str]) -> None:
+    speech, address = server
+    speech.frames = []
+    with pytest.raises(ComponentFailed, match="no speech for a clause"):
+        await said(address, TextDelta("Hello there, all of you."))
+
+
+async def test_a_speed_is_refused_not_ignored(server: tuple[SpeechServer, str]) -> None:
+    with pytest.raises(ComponentFailed, match=r"speed 1\.5 is not possible"):
+        await said(server[1], Voice(None, 1.5), TextDelta("Hello."))
+
+
+def test_codes_are_what_the_codec_takes() -> None:
+    frame = AudioTokens(np.array([1] * 7, np.int32))
+    assert frame.codec == "snac_24khz"
