@@ -15,12 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 import diffusers.models.attention_dispatch as diffusers_dispatch
-from diffusers.models.attention_processor import Attention, AttnProcessor2_0
 from torch import Tensor, nn
 
 from .attention import NoBackendError, attention, choose
 from .parallel import Group, Mesh
-from .processor import SdpaProcessor
+from .processor import calls_sdpa, redirected
 from .request import FP8, FULL, INT8, AttentionRequest, Precision, describe
 from .ulysses import unified_attention
 
@@ -59,8 +58,8 @@ def add(name: str, function: Callable[..., Tensor]) -> None:
 def use(module: nn.Module, name: str | None) -> int:
     """Give every attention processor in `module` this backend, None for diffusers' default.
 
-    Returns how many took it: processors that ask the dispatcher, and the plain ones of UNets and
-    VAEs, which are wrapped. Processors of a third kind (IP-Adapter's) stay as they are.
+    Returns how many took it: processors that ask the dispatcher, and those that call torch's
+    `scaled_dot_product_attention` themselves, which are replaced by a copy that asks here.
     """
     backend = None if name is None else _known(name)
     return sum(_give(part, backend) for part in module.modules())
@@ -71,13 +70,11 @@ def _give(part: nn.Module, backend: Any) -> bool:
     if hasattr(processor, "_attention_backend"):
         processor._attention_backend = backend
         return True
-    if not isinstance(part, Attention) or type(processor) not in (AttnProcessor2_0, SdpaProcessor):
+    if processor is None or isinstance(processor, str) or not calls_sdpa(processor):
         return False
-    registry = host._AttentionBackendRegistry
-    plain: Any = (
-        AttnProcessor2_0() if backend is None else SdpaProcessor(registry._backends[backend])
-    )
-    part.set_processor(plain)
+    functions = host._AttentionBackendRegistry._backends
+    owner: Any = part
+    owner.set_processor(redirected(processor, None if backend is None else functions[backend]))
     return True
 
 

@@ -1,42 +1,52 @@
-"""Our attention inside UNets and VAEs, whose processors never ask diffusers' dispatcher.
+"""Our attention inside models whose processors never ask diffusers' dispatcher.
 
-SD's and SDXL's UNet call torch's `scaled_dot_product_attention` from `AttnProcessor2_0`. This
-processor runs that very code and answers that one call with a registered backend.
+The UNets of SD and SDXL, SD3, CogVideoX, PixArt and the VAEs call torch's
+`scaled_dot_product_attention` themselves. Their own processor goes on running, as a subclass that
+answers that one call with a registered backend.
 """
 
+import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from diffusers.models.attention_processor import Attention, AttnProcessor2_0
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 Backend = Callable[..., Tensor]
+PLAIN = "plain_processor_class"
 
 
-class SdpaProcessor(AttnProcessor2_0):
-    """`AttnProcessor2_0` with its attention computed by `backend`, a dispatcher function."""
+def calls_sdpa(processor: Any) -> bool:
+    """Whether the processor's own code calls `scaled_dot_product_attention`."""
+    code = getattr(_plain(type(processor)).__call__, "__code__", None)
+    return code is not None and "scaled_dot_product_attention" in code.co_names
 
-    def __init__(self, backend: Backend) -> None:
-        super().__init__()
-        self.backend = backend
 
-    def __call__(
-        self,
-        attn: Attention,
-        hidden_states: Tensor,
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        temb: Tensor | None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> Tensor:
-        with _Redirect(self.backend):
-            # diffusers leaves *args and **kwargs of its processors untyped.
-            return super().__call__(  # pyright: ignore[reportUnknownMemberType]
-                attn, hidden_states, encoder_hidden_states, attention_mask, temb, *args, **kwargs
-            )
+def redirected(processor: Any, backend: Backend | None) -> Any:
+    """A copy of the processor, weights shared, that attends by `backend`; None undoes it."""
+    plain = _plain(type(processor))
+    fresh = copy.copy(processor)
+    fresh.__class__ = plain if backend is None else _subclass(plain, backend)
+    return fresh
+
+
+def _plain(kind: type) -> type:
+    found: type = getattr(kind, PLAIN, kind)
+    return found
+
+
+def _subclass(plain: type, backend: Backend) -> type:
+    inner: Callable[..., Tensor] = plain.__call__
+
+    # Attention layers read the signature of `__call__` to know which arguments to pass on.
+    @functools.wraps(inner)
+    def call(self: object, *args: Any, **kwargs: Any) -> Tensor:
+        with _Redirect(backend):
+            return inner(self, *args, **kwargs)
+
+    return type(f"Motet{plain.__name__}", (plain,), {"__call__": call, PLAIN: plain})
 
 
 class _Redirect(TorchFunctionMode):
@@ -55,5 +65,12 @@ class _Redirect(TorchFunctionMode):
     ) -> Any:
         if func is not functional.scaled_dot_product_attention:
             return func(*args, **(kwargs or {}))
-        q, k, v = (tensor.transpose(1, 2) for tensor in args[:3])
-        return self.backend(q, k, v, *args[3:], **(kwargs or {})).transpose(1, 2)
+        return _answer(self.backend, *args, **(kwargs or {}))
+
+
+def _answer(
+    backend: Backend, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any
+) -> Tensor:
+    """torch's layout (batch, heads, length, dim) to the dispatcher's and back."""
+    q, k, v = (tensor.transpose(1, 2) for tensor in (query, key, value))
+    return backend(q, k, v, *args, **kwargs).transpose(1, 2)

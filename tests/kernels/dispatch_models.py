@@ -97,6 +97,47 @@ def unet() -> Made:
     }
 
 
+def sd3() -> Made:
+    torch.manual_seed(0)
+    model = diffusers.SD3Transformer2DModel(
+        sample_size=8, patch_size=2, in_channels=4, num_layers=2, attention_head_dim=16,
+        num_attention_heads=2, joint_attention_dim=32, caption_projection_dim=32,
+        pooled_projection_dim=32, out_channels=4, pos_embed_max_size=8,
+    )  # fmt: skip
+    return model.eval(), {
+        "hidden_states": _seeded(2, 4, 8, 8),
+        "encoder_hidden_states": _seeded(2, 5, 32, seed=2),
+        "pooled_projections": _seeded(2, 32, seed=3),
+        "timestep": torch.tensor([500, 500]),
+        "return_dict": False,
+    }
+
+
+def cogvideox() -> Made:
+    torch.manual_seed(0)
+    model = diffusers.CogVideoXTransformer3DModel(
+        num_attention_heads=2, attention_head_dim=16, in_channels=4, out_channels=4,
+        time_embed_dim=8, text_embed_dim=32, num_layers=2, sample_width=8, sample_height=8,
+        sample_frames=5, patch_size=2, max_text_seq_length=6,
+    )  # fmt: skip
+    return model.eval(), {
+        "hidden_states": _seeded(1, 2, 4, 8, 8),
+        "encoder_hidden_states": _seeded(1, 6, 32, seed=2),
+        "timestep": torch.tensor([500]),
+        "return_dict": False,
+    }
+
+
+def vae() -> Made:
+    """An image VAE, whose one attention layer has a single wide head."""
+    torch.manual_seed(0)
+    model = diffusers.AutoencoderKL(
+        block_out_channels=(8, 16), down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2, norm_num_groups=4, latent_channels=4,
+    )  # fmt: skip
+    return model.eval(), {"sample": _seeded(1, 3, 16, 16), "return_dict": False}
+
+
 def difference(made: Made, backend: str, **config: object) -> float:
     """Largest difference from the same model in one process, relative to the largest value."""
     from motet.kernels import dispatch

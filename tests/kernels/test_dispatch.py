@@ -27,9 +27,18 @@ assert spec.loader is not None
 models = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(models)
 flux, qwen, unet, wan = models.flux, models.qwen, models.unet, models.wan
+sd3, cogvideox, vae = models.sd3, models.cogvideox, models.vae
 
 pytestmark = pytest.mark.timeout(60)
-MODELS = {"wan": wan, "flux": flux, "qwen": lambda: qwen(masked=True), "unet": unet}
+MODELS = {
+    "wan": wan,
+    "flux": flux,
+    "qwen": lambda: qwen(masked=True),
+    "unet": unet,
+    "sd3": sd3,
+    "cogvideox": cogvideox,
+    "vae": vae,
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
