@@ -20,13 +20,15 @@ PLAIN = "plain_processor_class"
 
 def calls_sdpa(processor: Any) -> bool:
     """Whether the processor's own code calls `scaled_dot_product_attention`."""
-    code = getattr(_plain(type(processor)).__call__, "__code__", None)
+    kind: type = processor.__class__
+    code = getattr(_plain(kind).__call__, "__code__", None)
     return code is not None and "scaled_dot_product_attention" in code.co_names
 
 
 def redirected(processor: Any, backend: Backend | None) -> Any:
     """A copy of the processor, weights shared, that attends by `backend`; None undoes it."""
-    plain = _plain(type(processor))
+    kind: type = processor.__class__
+    plain = _plain(kind)
     fresh = copy.copy(processor)
     fresh.__class__ = plain if backend is None else _subclass(plain, backend)
     return fresh
