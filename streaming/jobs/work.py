@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from ...components.errors import BadInput, ComponentFailed, DeadlineExceeded, MotetError, error_of
+from ...components.errors import BadInput, ComponentFailed, DeadlineExceeded, MotetError
 from ...components.frames import (
     Data,
     Embedding,
-    End,
-    Fault,
     Frame,
     MediaFile,
     Progress,
@@ -22,6 +20,7 @@ from ...components.frames import (
 )
 from ...components.transcription import kind_of
 from ...pipelines.pipeline import Pipeline
+from ..asking import answers
 from .database import Database
 from .ending import finish
 from .inputs import Inputs
@@ -88,8 +87,9 @@ class Work:
             frames = self._asked(job, path)
             known = [Data({**value, "kind": "known_chunk"}) for value in await self._kept(job)]
             gathered = _Gathered(job, self._store)
-            async with aclosing(_answers(pipeline, [*frames, *known], job)) as answers:
-                async for frame in answers:
+            run = answers(pipeline, [*frames, *known], key=job.owner, trace=job.id)
+            async with aclosing(run) as frames_out:
+                async for frame in frames_out:
                     await gathered.add(frame)
             return gathered.result()
 
@@ -103,23 +103,6 @@ class Work:
         if "text" in job.input:
             return [TextInput(job.input["text"])]
         return [Data(job.input.get("data"))]
-
-
-async def _answers(pipeline: Pipeline, frames: list[Frame], job: Job) -> AsyncGenerator[Frame]:
-    """One request on the pipeline; its input may be longer than the entry's queue."""
-    async with pipeline.session(key=job.owner, trace=job.id) as session:
-        session.open(1)
-        for frame in frames:
-            await session.send(frame, turn=1)
-        session.finish(1)
-        async for turn, node, frame in session:
-            if turn != 1:
-                continue
-            if isinstance(frame, End):
-                break
-            if isinstance(frame, Fault):
-                raise error_of(frame.code, frame.message, where=node)
-            yield frame
 
 
 class _Gathered:

