@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ Pool = AsyncConnectionPool[Connection]
 
 _LOCK = 0x6D6F7465
 _POOL = 12
+_WATCH_S = 1.0
 
 
 class Embedded:
@@ -64,6 +66,7 @@ class Database:
         self._url = url
         self._embedded = None if url else Embedded(folder)
         self._pool: Pool | None = None
+        self._place = url or ""
         self._healing = asyncio.Lock()
         self.queue: App | None = None
 
@@ -73,14 +76,14 @@ class Database:
         Raises:
             MotetError: the server can't be reached, or is of a newer version.
         """
-        url = await self._start()
+        url = self._place = await self._start()
         await self._prepare(url)
         self._pool = cast("type[Pool]", AsyncConnectionPool)(
             url,
             min_size=2,
             max_size=_POOL,
             open=False,
-            timeout=15,
+            timeout=30,
             check=cast("Any", AsyncConnectionPool.check_connection),
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
             kwargs={"row_factory": dict_row, "autocommit": False},
@@ -99,12 +102,26 @@ class Database:
         if self._embedded is None:
             return
         async with self._healing:
-            url = await self._start()
+            if not await self._answers():
+                log.warning("the embedded PostgreSQL is gone; it is started again")
+                await self._start()
+
+    async def _answers(self) -> bool:
+        try:
+            connection = await psycopg.AsyncConnection.connect(self._place, connect_timeout=5)
+            await connection.close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    async def watch(self) -> None:
+        """Look every second whether an embedded server lives, until cancelled."""
+        while self._embedded is not None:
+            await asyncio.sleep(_WATCH_S)
             try:
-                async with await psycopg.AsyncConnection.connect(url, connect_timeout=5):
-                    pass
-            except psycopg.OperationalError:
-                log.warning("the embedded PostgreSQL doesn't answer yet")
+                await self.heal()
+            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+                log.warning("the embedded PostgreSQL can't be started yet: %s", error)
 
     async def _prepare(self, url: str) -> None:
         """Our tables and Procrastinate's, made by one process at a time."""

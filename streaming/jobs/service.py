@@ -59,7 +59,8 @@ class Jobs:
         """
         await self.database.open()
         tasks: list[asyncio.Task[None]] = [
-            asyncio.create_task(self.outbox.serve(), name="webhooks")
+            asyncio.create_task(self.database.watch(), name="jobs database"),
+            asyncio.create_task(self.outbox.serve(), name="webhooks"),
         ]
         if concurrency:
             serve = self.queue.serve(self._work, self.inputs, concurrency=concurrency)

