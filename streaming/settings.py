@@ -22,7 +22,7 @@ class Settings(BaseModel):
     `allow_origins` are the web origins, besides the server's own, whose pages may use it.
     `data_dir` holds what must outlive the process (jobs, uploads, keys).
     `log_content` writes what users say and get into the log; off unless asked for.
-    `runtime` is where components run: in this process, or each in worker processes of its own.
+    `runtime` is where components run: in this process, in worker processes, or on Ray.
     `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
     """
 
@@ -31,7 +31,7 @@ class Settings(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    runtime: Literal["local", "workers"] = "local"
+    runtime: Literal["local", "workers", "ray"] = "local"
     keys_file: Path | None = None
     api_keys: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()

@@ -64,11 +64,12 @@ class Link:
         settings: LinkSettings | None = None,
         on_status: Callable[[pb.Status], None] | None = None,
         on_drain: Callable[[], None] | None = None,
+        incarnation: str | None = None,
     ) -> None:
         self.settings = settings or LinkSettings()
         self.peer = Peer()
         self.counters = Counters()
-        self.incarnation = secrets.token_hex(8)
+        self.incarnation = incarnation or secrets.token_hex(8)
         self.closed: MotetError | None = None
         self._node = node
         self._store = store

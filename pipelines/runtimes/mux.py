@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class HopServer:
     ) -> None:
         self.links: set[Link] = set()
         self.status = pb.Status()
+        self.incarnation = secrets.token_hex(8)
         self._handler = handler
         self._node = node
         self._settings = settings or LinkSettings()
@@ -120,6 +122,7 @@ class HopServer:
             store=self._store,
             settings=self._settings,
             on_drain=self._on_drain,
+            incarnation=self.incarnation,
         )
         self.links.add(link)
         link.report(self.status)

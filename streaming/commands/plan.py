@@ -108,7 +108,7 @@ def add_profile(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, required=True, help="where the profile goes")
     command.add_argument("--turns", type=int, default=40, help="turns at each level")
     command.add_argument("--active", type=int, nargs="+", default=[1, 2, 4], help="turns at once")
-    command.add_argument("--runtime", choices=["local", "workers"], default="local")
+    command.add_argument("--runtime", choices=["local", "workers", "ray"], default="local")
     command.set_defaults(command=run_profile)
 
 

@@ -1,0 +1,71 @@
+"""A node as a Ray Serve deployment: its settings translated, what has no translation refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...components.base import Setup
+from ...components.errors import Flaw, SpecError
+from ..graph import Graph, Node
+from .raypolicy import METRICS_S, ScalePolicy
+
+HEALTH_S = 5.0
+FIRST_LOAD_S = 900.0
+
+
+def check(graph: Graph) -> None:
+    """Refuse what Ray Serve can't do.
+
+    Raises:
+        SpecError: with every setting that has no translation.
+    """
+    flaws: list[Flaw] = []
+    for name, node in graph.nodes.items():
+        spec = node.spec
+        if spec.queue.order != "fifo":
+            flaws.append(Flaw(f"nodes.{name}.queue.order", "Ray Serve's queues have no priorities"))
+        if not spec.preload and spec.scale.min_replicas > 0:
+            flaws.append(
+                Flaw(
+                    f"nodes.{name}.preload",
+                    "Ray Serve loads a deployment's replicas at the start;"
+                    " for loading at the first run set scale.min_replicas: 0",
+                )
+            )
+    if flaws:
+        raise SpecError(flaws, file=f"{graph.name} on ray")
+
+
+def options(node: Node, setup: Setup, *, drain_s: float) -> dict[str, Any]:
+    """The options of a node's deployment.
+
+    A replica takes as many leases as it serves runs. Its autoscaling is our own policy: Ray's
+    smoothing and delays are set to nothing. A replica that goes waits `drain_s` for its leases.
+    """
+    scale, resources = node.spec.scale, node.spec.resources
+    actor: dict[str, Any] = {"num_cpus": resources.cpus or 0, "num_gpus": resources.gpus}
+    if resources.memory_gb is not None:
+        actor["memory"] = int(resources.memory_gb * 2**30)
+    return {
+        "max_ongoing_requests": setup.concurrency,
+        "max_queued_requests": max(1, node.spec.queue.bound),
+        "ray_actor_options": actor,
+        "autoscaling_config": {
+            "min_replicas": scale.min_replicas,
+            "initial_replicas": scale.min_replicas,
+            "max_replicas": scale.max_replicas,
+            "target_ongoing_requests": setup.concurrency,
+            "metrics_interval_s": METRICS_S,
+            "look_back_period_s": 2 * METRICS_S,
+            "upscale_delay_s": 0,
+            "downscale_delay_s": 0,
+            "policy": {
+                "policy_function": f"{ScalePolicy.__module__}:{ScalePolicy.__name__}",
+                "policy_kwargs": {**scale.model_dump(), "concurrency": setup.concurrency},
+            },
+        },
+        "graceful_shutdown_timeout_s": drain_s,
+        "graceful_shutdown_wait_loop_s": 0.5,
+        "health_check_period_s": HEALTH_S,
+        "health_check_timeout_s": FIRST_LOAD_S,
+    }

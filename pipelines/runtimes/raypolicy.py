@@ -1,0 +1,28 @@
+"""The scaling policy as Ray Serve's controller calls it: the same `Scaler` as everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from motet.pipelines.scaling import Scaler
+from motet.pipelines.spec import Scale
+
+METRICS_S = 0.5
+"""How often replicas and handles report; Ray's 10 s would never see a short burst."""
+
+
+class ScalePolicy:
+    """Made once per deployment from the five settings; called with Ray's autoscaling context.
+
+    Ray pickles this module by value, so it names the package in full: the controller, which has
+    Motet installed, imports the rest.
+    """
+
+    def __init__(self, concurrency: int, **scale: Any) -> None:
+        self._scaler = Scaler(Scale(**scale), concurrency)
+
+    def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
+        """The number of replicas that there should be; nothing is kept in Ray's state."""
+        now_s = float(context.current_time or 0.0)
+        self._scaler.observe(now_s, float(context.total_num_requests))
+        return self._scaler.desired(now_s, int(context.target_num_replicas)), {}
