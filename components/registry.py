@@ -73,6 +73,18 @@ ENTRIES: dict[str, Entry] = {
     "tts/piper": Entry(
         "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "hibari", "regex")
     ),
+    "llm/hf": Entry(
+        "llm.hf:HfLlm",
+        "language models on transformers, with continuous batching and pictures",
+        extra="media",
+        packages=("torch", "transformers"),
+    ),
+    "vision/encoder": Entry(
+        "vision.encoder:VisionEncoder",
+        "the encoder of a vision-language model, its results cached",
+        extra="media",
+        packages=("torch", "transformers", "PIL"),
+    ),
     "embed/text": Entry(
         "embed.text:TextEmbedder",
         "sentence embeddings, batched by tokens",
