@@ -3,10 +3,11 @@
 import { authorization } from "./voice/client.js";
 import { el } from "./dom.js";
 import * as talk from "./views/talk.js";
+import * as watch from "./views/watch.js";
 
 // A view is a module with `id`, `title`, `applies(pipelines)` and `mount(place) -> unmount()`,
 // where `place` is {main, tools, pipelines}. A new one is added to this list.
-const VIEWS = [talk];
+const VIEWS = [talk, watch];
 
 /** The pipelines that the server runs; empty where it won't say (it may want a key first). */
 async function pipelines() {
@@ -35,12 +36,17 @@ function navigation(views, current) {
 async function start() {
   const main = document.getElementById("main");
   const tools = document.getElementById("tools");
-  const known = await pipelines();
-  const views = VIEWS.filter((view) => view.applies(known));
-  if (views.length === 0) views.push(VIEWS[0]);
+  let known = [];
+  let views = [];
+  let view = null;
   let unmount = () => {};
+  const look = async () => {
+    known = await pipelines();
+    views = VIEWS.filter((one) => one.applies(known));
+    if (views.length === 0) views.push(VIEWS[0]);
+  };
   const show = () => {
-    const view = views.find((one) => `#${one.id}` === location.hash) ?? views[0];
+    view = views.find((one) => `#${one.id}` === location.hash) ?? views[0];
     unmount();
     main.replaceChildren();
     tools.replaceChildren();
@@ -49,6 +55,8 @@ async function start() {
     unmount = view.mount({ main, tools, pipelines: known });
   };
   window.addEventListener("hashchange", () => location.hash !== "#main" && show());
+  window.addEventListener("motet-key", () => look().then(() => navigation(views, view)));
+  await look();
   show();
 }
 

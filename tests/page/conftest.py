@@ -98,8 +98,10 @@ async def browsing(chromium: str, microphone: Path | None = None) -> AsyncIterat
             await browser.close()
 
 
-async def visit(browser: Browser, url: str, *, wide: bool = True, **context: Any) -> Visit:
-    """Open the page at one of the two widths it is made for."""
+async def visit(
+    browser: Browser, url: str, *, wide: bool = True, view: str = "talk", **context: Any
+) -> Visit:
+    """Open the page at one of the two widths it is made for, and wait for its view."""
     size = {"width": 1440, "height": 900} if wide else {"width": 390, "height": 844}
     opened = await browser.new_context(viewport=size, **context)  # type: ignore[arg-type]
     page = await opened.new_page()
@@ -111,7 +113,7 @@ async def visit(browser: Browser, url: str, *, wide: bool = True, **context: Any
         lambda message: seen.complaints.append(message.text) if message.type == "error" else None,
     )
     await page.goto(url)
-    await page.wait_for_selector(".talk-view")
+    await page.wait_for_selector(f".{view}-view")
     return seen
 
 

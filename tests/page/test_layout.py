@@ -86,7 +86,7 @@ async def test_everything_is_reached_by_keyboard_and_focus_is_seen(
         reached.append(name)
         assert outline != "none", name
     assert reached == [
-        "Skip to the conversation",
+        "Skip to the content",
         "Settings",
         "Talk",
         "Type instead of speaking",

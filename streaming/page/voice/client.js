@@ -8,7 +8,10 @@ const KEY_PLACE = "motet.key";
 
 export const storedKey = {
   get: () => sessionStorage.getItem(KEY_PLACE) ?? "",
-  set: (key) => sessionStorage.setItem(KEY_PLACE, key),
+  set(key) {
+    sessionStorage.setItem(KEY_PLACE, key);
+    window.dispatchEvent(new Event("motet-key"));
+  },
 };
 
 /** Headers for the server's HTTP routes: the key, where there is one. */
