@@ -15,7 +15,7 @@ from .planoutcome import NodeOutcome, Outcome
 from .pool import TICK_S, Pool, Ticket
 from .profile import NodeProfile, Profile, Run
 
-SAMPLE_S = 60.0
+SAMPLE_S = 10.0
 
 
 @dataclass(slots=True, eq=False)

@@ -79,15 +79,19 @@ class Planner:
     def _cost(self, outcome: Outcome) -> tuple[float, dict[str, int]]:
         """The mean price of an hour, and the machines at the most expensive sample."""
         samples = zip(*(one.replicas for one in outcome.nodes.values()), strict=True)
+        known: dict[tuple[int, ...], tuple[float, dict[str, int]]] = {}
         costs: list[tuple[float, dict[str, int]]] = []
         for sample in samples:
-            needs = [
-                (self.resources[name].cpus, self.resources[name].gpus)
-                for name, (_, count) in zip(outcome.nodes, sample, strict=True)
-                for _ in range(count)
-            ]
-            machines, cost = packed(needs, self.prices)
-            costs.append((cost, machines))
+            counts = tuple(count for _, count in sample)
+            if counts not in known:
+                needs = [
+                    (self.resources[name].cpus, self.resources[name].gpus)
+                    for name, count in zip(outcome.nodes, counts, strict=True)
+                    for _ in range(count)
+                ]
+                machines, cost = packed(needs, self.prices)
+                known[counts] = (cost, machines)
+            costs.append(known[counts])
         if not costs:
             return 0.0, {}
         mean = sum(cost for cost, _ in costs) / len(costs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -44,7 +43,7 @@ class Crew:
                 continue
 
     def _tick(self) -> None:
-        now_s = time.monotonic()
+        now_s = _now_s()
         busy = busy_replicas(one.utilisation for one in self._workers.values())
         todo = self.pool.tick(now_s, busy_replicas=busy)
         for name in todo.stop:
@@ -61,7 +60,7 @@ class Crew:
         self._place_all(self.pool.dispatch(now_s) if todo.revive else [])
 
     def _stop(self, name: str) -> None:
-        self.pool.lost(name, time.monotonic(), expected=True)
+        self.pool.lost(name, _now_s(), expected=True)
         worker = self._workers.pop(name, None)
         if worker is not None:
             self._end(worker, self._stop_grace_s)
@@ -73,7 +72,7 @@ class Crew:
 
     def _changed(self, worker: Worker) -> None:
         """A worker has become ready, failed to load, or is gone."""
-        now_s = time.monotonic()
+        now_s = _now_s()
         if worker.name not in self._workers:
             return
         if worker.state == "ready":
@@ -130,7 +129,7 @@ class Crew:
             deadline_s=context.deadline_s,
             prefix=prefix,
         )
-        if not self.pool.ask(ticket, time.monotonic()):
+        if not self.pool.ask(ticket, _now_s()):
             await self._wait(ticket, context)
         try:
             worker = self._workers.get(ticket.replica or "")
@@ -138,7 +137,7 @@ class Crew:
                 raise ComponentFailed(f"replica {ticket.replica} is gone", where=self.node.name)
             yield worker
         finally:
-            self._place_all(self.pool.done(ticket, time.monotonic()))
+            self._place_all(self.pool.done(ticket, _now_s()))
             if self.pool.replicas.get(ticket.replica or "") is None:
                 self._poke.set()
 
@@ -154,7 +153,7 @@ class Crew:
         except BaseException as error:
             self._waiting.pop(ticket, None)
             if not self.pool.give_up(ticket) and ticket.replica is not None:
-                self._place_all(self.pool.done(ticket, time.monotonic()))
+                self._place_all(self.pool.done(ticket, _now_s()))
             if not isinstance(error, TimeoutError):
                 raise
             self.pool.queue.refused += 1
@@ -165,7 +164,7 @@ class Crew:
             raise Overloaded(
                 f"no place came free in {most_s} s",
                 where=self.node.name,
-                retry_after_s=max(1.0, self.pool.expected_wait_s(time.monotonic())),
+                retry_after_s=max(1.0, self.pool.expected_wait_s(_now_s())),
             ) from error
 
     async def close(self) -> None:
@@ -194,3 +193,8 @@ class Crew:
             utilisation=sum(ready) / len(ready) if ready else None,
             refused=self.pool.queue.refused,
         )
+
+
+def _now_s() -> float:
+    """The loop's clock, which is `time.monotonic` wherever time isn't made up."""
+    return asyncio.get_running_loop().time()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from motet.pipelines.scaling import Scaler
-from motet.pipelines.spec import Scale
+from ..scaling import Scaler
+from ..spec import Scale
 
 METRICS_S = 0.5
 """How often replicas and handles report; Ray's 10 s would never see a short burst."""
@@ -14,8 +14,7 @@ METRICS_S = 0.5
 class ScalePolicy:
     """Made once per deployment from the five settings; called with Ray's autoscaling context.
 
-    Ray pickles this module by value, so it names the package in full: the controller, which has
-    Motet installed, imports the rest.
+    Ray pickles it by value and the rest by name: Motet must be installed where Ray's controller is.
     """
 
     def __init__(self, concurrency: int, **scale: Any) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import random
 import statistics
-import time
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from motet.components.base import Component, Context, Resources
+from motet.components.base import Resources
 from motet.components.errors import BadInput, SpecError
-from motet.components.frames import End, Frame, TextInput
-from motet.pipelines import Graph, Pipeline, build
+from motet.pipelines import Graph, build
 from motet.pipelines.plan import Simulation, split
 from motet.pipelines.planinputs import (
     Arrival,
@@ -247,72 +243,3 @@ async def test_a_profile_is_measured_and_kept(tmp_path: Path) -> None:
     assert max(run.active for run in found.nodes["a"].runs) <= 3
     found.save(tmp_path / "p.json")
     assert Profile.load(tmp_path / "p.json") == found
-
-
-class Worker(Component):
-    """Takes as many milliseconds as the text says, and notes what it took."""
-
-    accepts = (TextInput,)
-    emits = (TextInput,)
-    took_s: ClassVar[list[float]] = []
-
-    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        async for frame in frames:
-            assert isinstance(frame, TextInput)
-            started = time.monotonic()
-            await asyncio.sleep(float(frame.text) / 1000)
-            Worker.took_s.append(time.monotonic() - started)
-            yield frame
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("load", [0.5, 0.7, 0.85])
-async def test_a_plan_agrees_with_the_runtime(load: float) -> None:
-    """The same arrivals and service times, simulated and served: the 95th percentiles agree."""
-    rng, places, count = random.Random(1), 4, 250
-    lengths_ms = [rng.choice([40.0, 60.0, 80.0]) for _ in range(count)]
-    gaps_s = [rng.expovariate(load * places / 0.06) for _ in range(count)]
-    spec = {
-        "name": "t",
-        "nodes": {
-            "a": {
-                "use": f"{Worker.__module__}:Worker",
-                "scale": {"concurrency": places},
-                "queue": {"bound": 1000},
-            }
-        },
-        "edges": ["input -> a -> output"],
-        "sessions": {"max_sessions": 1000},
-    }
-    made = build(PipelineSpec.model_validate(spec))
-    took: list[float] = []
-    begun: list[float] = []
-    Worker.took_s.clear()
-
-    async with Pipeline(made) as pipeline:
-
-        async def one(length_ms: float) -> None:
-            started = time.monotonic()
-            begun.append(started)
-            async with pipeline.session() as session:
-                session.start(1, TextInput(str(length_ms)))
-                async for _, _, frame in session:
-                    if isinstance(frame, End):
-                        break
-            took.append(time.monotonic() - started)
-
-        async with asyncio.TaskGroup() as group:
-            for length_ms, gap_s in zip(lengths_ms, gaps_s, strict=True):
-                await asyncio.sleep(gap_s)
-                group.create_task(one(length_ms))
-    runs = [Run(first_s=one, busy_s=one) for one in Worker.took_s]
-    arrivals = [Arrival(one - begun[0], 0.0) for one in begun]
-    planned_s = statistics.mean(
-        Simulation(made, profile(a=runs), {"a": places}, seed=seed)
-        .run(arrivals, arrivals[-1].at_s + 10)
-        .percentile(0.95)
-        for seed in range(8)
-    )
-    real_s = sorted(took)[int(0.95 * len(took))]
-    assert planned_s == pytest.approx(real_s, rel=0.2)
