@@ -20,6 +20,7 @@ CONTEXT = 64
 WINDOW_MS = WINDOW * 1000 / RATE_HZ
 _HIDDEN = 128
 _SCAN_WINDOWS = 1024
+_SCALE = np.float32(1 / 32768)
 
 # The published graph runs its LSTM along time, for one signal. Handing its encoder's output over
 # as (1, windows, 128) instead of (windows, 1, 128) makes the windows a batch of streams. Both
@@ -91,6 +92,8 @@ class SileroModel:
         """Advance many streams, each by its own number of windows (one at least)."""
         if len(pieces) == 1 and pieces[0].windows > 1:
             return [self.scan(pieces[0].samples, pieces[0].state)]
+        if all(len(one.samples) == WINDOW for one in pieces):
+            return self._step_live(pieces)
         order = sorted(range(len(pieces)), key=lambda n: -pieces[n].windows)
         streams = [pieces[n] for n in order]
         hidden = np.stack([one.state.hidden for one in streams])[None]
@@ -109,6 +112,23 @@ class SileroModel:
             state = State(hidden[0, place], cell[0, place], inputs[place, -CONTEXT:])
             answers[n] = (speech[: pieces[n].windows, place], state)
         return [answers[n] for n in range(len(pieces))]
+
+    def _step_live(self, pieces: list[Piece]) -> list[Answer]:
+        """One whole window of each stream, as live audio comes: no sorting, no padding."""
+        count = len(pieces)
+        inputs = np.empty((count, CONTEXT + WINDOW), np.float32)
+        hidden = np.empty((1, count, _HIDDEN), np.float32)
+        cell = np.empty((1, count, _HIDDEN), np.float32)
+        for row, one in enumerate(pieces):
+            inputs[row, :CONTEXT] = one.state.context
+            np.multiply(one.samples, _SCALE, out=inputs[row, CONTEXT:])
+            hidden[0, row] = one.state.hidden
+            cell[0, row] = one.state.cell
+        speech, hidden, cell = self._streams.run({"input": inputs, "h": hidden, "c": cell})
+        return [
+            (speech[row : row + 1], State(hidden[0, row], cell[0, row], inputs[row, -CONTEXT:]))
+            for row in range(count)
+        ]
 
     def scan(self, samples: Samples | Floats, state: State | None = None) -> Answer:
         """Speech probability of each window of a signal at 16 kHz, and the state after it.
@@ -139,4 +159,4 @@ def _advance(inputs: Floats, windows: Sequence[Samples]) -> None:
     for row, window in zip(block, windows, strict=True):
         row[: len(window)] = window
     inputs[:, :CONTEXT] = inputs[:, -CONTEXT:]
-    np.multiply(block, np.float32(1 / 32768), out=inputs[:, CONTEXT:])
+    np.multiply(block, _SCALE, out=inputs[:, CONTEXT:])

@@ -29,6 +29,7 @@ from .secrets import router as secret_routes
 from .server import Forbidden, Server
 
 DOOR = "realtime"
+COUNTED_BYTES = 65_536
 KEY_PROTOCOL = "openai-insecure-api-key."
 
 
@@ -176,6 +177,7 @@ async def converse(
             ended = []
         finally:
             driver.close()
+            observer.flush()
     return ended[0] if ended else None
 
 
@@ -226,10 +228,18 @@ class Observer:
         self._pipeline = pipeline.name
         self._session_id = session_id
         self._bytes_in = server.metrics.bytes.labels(door, "in")
+        self._received = 0
 
     def received(self, size: int) -> None:
-        """A message came in."""
-        self._bytes_in.inc(size)
+        """A message came in; counted in lots, since a call has fifty a second."""
+        self._received += size
+        if self._received >= COUNTED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count what came in since the last time."""
+        self._bytes_in.inc(self._received)
+        self._received = 0
 
     def report(self, report: Report) -> None:
         """A response is over."""

@@ -43,8 +43,18 @@ def read(path: Path) -> tuple[Samples, int]:
         return pcm[:: file.getnchannels()], file.getframerate()
 
 
-def make(path: Path | None, cycle_s: float) -> Clip:
-    """A cycle of `cycle_s` seconds: the file's speech (or `QUESTION`), then silence."""
+def arrivals(chunks: int) -> Samples:
+    """How many samples at 16 kHz are there after each chunk: a resampler looks ahead, so the last
+    few milliseconds of a chunk come out with the next."""
+    resampler = Resampler(RATE_HZ, 16_000)
+    size = RATE_HZ * CHUNK_MS // 1000
+    made = [len(resampler.push(np.zeros(size, np.int16))) for _ in range(chunks)]
+    return np.cumsum(made)
+
+
+def make(path: Path | None, cycle_s: float, noise_db: float | None = None) -> Clip:
+    """A cycle of `cycle_s` seconds: the file's speech (or `QUESTION`), then silence; over all of
+    it noise of so many dB below full scale, None for digital silence."""
     pcm, rate_hz = read(path) if path else spoken(QUESTION)
     resampler = Resampler(rate_hz, RATE_HZ)
     pcm = np.concatenate((resampler.push(pcm), resampler.flush()))
@@ -55,6 +65,9 @@ def make(path: Path | None, cycle_s: float) -> Clip:
     chunks = int(cycle_s * 1000 / CHUNK_MS)
     whole = np.zeros(chunks * size, np.int16)
     whole[: min(len(pcm), len(whole))] = pcm[: len(whole)]
+    if noise_db is not None:
+        noise = np.random.default_rng(0).normal(0, 32768 * 10 ** (noise_db / 20), len(whole))
+        whole = (whole + noise).clip(-32768, 32767).astype(np.int16)
     events = [append(whole[n * size : (n + 1) * size]) for n in range(chunks)]
     return Clip(tuple(events), -(-len(pcm) // size))
 

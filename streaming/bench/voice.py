@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import uvloop
 
 from ...pipelines import build, load
 from ...pipelines.graph import Graph
@@ -21,7 +22,7 @@ from ..server import Server
 from ..settings import Settings
 from . import machine
 from .caller import Caller, Record
-from .clip import CHUNK_MS, Clip, make
+from .clip import CHUNK_MS, Clip, arrivals, make
 from .engines import Hear
 from .sockets import InProcess, OverSocket, Socket
 
@@ -44,6 +45,7 @@ class Plan:
     capacity: int | None = None
     wav: Path | None = None
     cycle_s: float = 5.0
+    noise_db: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Report:
     seconds: float
     engines: str
     transport: str
+    noise_db: float | None
     silence_ms: int
     cpu_ms_per_session_s: float
     frame_p50_ms: float | None
@@ -85,12 +88,12 @@ def graph_of(plan: Plan) -> Graph:
 
 def run(plan: Plan) -> Report:
     """Run the benchmark and report."""
-    return asyncio.run(measure(plan))
+    return uvloop.run(measure(plan))
 
 
 async def measure(plan: Plan) -> Report:
     """Start a server, let the callers talk, and count."""
-    clip = make(plan.wav, plan.cycle_s)
+    clip = make(plan.wav, plan.cycle_s, plan.noise_db)
     graph = graph_of(plan)
     opened = over_socket(plan) if plan.socket else in_process(graph, plan)
     async with opened as (connect, pid):
@@ -105,7 +108,7 @@ async def drive(plan: Plan, graph: Graph, clip: Clip, connect: Connect, pid: int
     stop_s = started_s + plan.warm_s + plan.seconds
     callers: dict[str, Caller] = {}
 
-    watch_frames(record, callers)
+    watch_frames(record, callers, int((plan.warm_s + plan.seconds) * 1000 / CHUNK_MS) + 1)
 
     async def one() -> None:
         await Caller(await connect(), clip, record, callers.__setitem__).call(stop_s)
@@ -128,6 +131,7 @@ async def drive(plan: Plan, graph: Graph, clip: Clip, connect: Connect, pid: int
         seconds=round(wall_s, 1),
         engines=plan.engines,
         transport="socket" if plan.socket else "in process",
+        noise_db=plan.noise_db,
         silence_ms=conversation.silence_duration_ms if conversation else 0,
         cpu_ms_per_session_s=round(cpu_s * 1000 / (max(admitted, 1) * wall_s), 2),
         frame_p50_ms=percentile(record.frames_s, 50),
@@ -175,14 +179,16 @@ async def over_socket(plan: Plan) -> AsyncGenerator[tuple[Connect, int | None]]:
         yield connect, pid
 
 
-def watch_frames(record: Record, callers: dict[str, Caller]) -> None:
-    """Have the fake recogniser note how old each live chunk is when it arrives."""
+def watch_frames(record: Record, callers: dict[str, Caller], chunks: int) -> None:
+    """Have the fake recogniser note, for each live window, the time since the chunk was sent that
+    completed it. That time holds everything but the look-ahead of resampling."""
+    there = arrivals(chunks)
 
     def probe(session: str, end_ms: float, started_ms: float) -> None:
         caller = callers.get(session)
         if caller is None or not record.on or end_ms - started_ms < LIVE_MS:
             return
-        chunk = int((end_ms - 0.001) // CHUNK_MS)
+        chunk = int(np.searchsorted(there, round(end_ms * 16)))
         if chunk < len(caller.fed_s):
             record.frames_s.append(time.perf_counter() - caller.fed_s[chunk])
 

@@ -25,6 +25,7 @@ def add(commands: Commands) -> None:
     voice.add_argument(
         "--cycle-s", type=float, default=5.0, help="seconds from question to question"
     )
+    voice.add_argument("--noise-db", type=float, help="room noise, as -60 (none: digital silence)")
     voice.add_argument("--json", action="store_true", help="one JSON line")
     voice.set_defaults(command=run_bench_voice)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
