@@ -15,7 +15,7 @@ from motet.kernels.parallel import split_sizes
 from motet.kernels.request import FULL, INT8, Precision
 from motet.kernels.ulysses import head_sizes
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 WORLDS = (2, 4)
 EXACT = [
@@ -38,7 +38,7 @@ def findings(world: int) -> list[dict[str, dict[str, Any]]]:
         ranks = [
             subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands
         ]
-        said = [process.communicate(timeout=110)[1] for process in ranks]
+        said = [process.communicate(timeout=280)[1] for process in ranks]
         failed = [
             text[-2000:] for process, text in zip(ranks, said, strict=True) if process.returncode
         ]
