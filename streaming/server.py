@@ -12,6 +12,7 @@ from ..components.errors import BadInput, MotetError, nearest
 from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes import runtime_of
+from ..pipelines.runtimes.base import Runtime
 from .auth import KeyRing, Principal, Unauthorized, bearer, load_keys, origin_allowed
 from .metrics import Metrics
 from .settings import Settings
@@ -40,7 +41,7 @@ class Server:
         Raises:
             SpecError: the keys are wrong.
         """
-        pipelines = {g.name: Pipeline(g, runtime_of(settings.runtime, g)) for g in graphs}
+        pipelines = {graph.name: Pipeline(graph, runtime_for(graph, settings)) for graph in graphs}
         return cls(settings, pipelines, load_keys(settings), Metrics(pipelines))
 
     @property
@@ -98,6 +99,13 @@ def takes(pipeline: Pipeline, frames: Sequence[str]) -> bool:
     from ..pipelines.graph import FRAME_TYPES
 
     return any(pipeline.graph.entries(FRAME_TYPES[name]) for name in frames)
+
+
+def runtime_for(graph: Graph, settings: Settings) -> Runtime:
+    """The runtime that the settings choose for a graph."""
+    return runtime_of(
+        settings.runtime, graph, targets=settings.targets, tls_dir=settings.hop_tls_dir
+    )
 
 
 def server_of(request: Request) -> Server:

@@ -22,7 +22,8 @@ class Settings(BaseModel):
     `allow_origins` are the web origins, besides the server's own, whose pages may use it.
     `data_dir` holds what must outlive the process (jobs, uploads, keys).
     `log_content` writes what users say and get into the log; off unless asked for.
-    `runtime` is where components run: in this process, in worker processes, or on Ray.
+    `runtime` is where components run: in this process, in worker processes, on Ray, or remote, at
+    the `targets` (NODE=HOST:PORT); `hop_tls_dir` holds ca.crt, tls.crt, tls.key for other hosts.
     `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
     """
 
@@ -31,7 +32,9 @@ class Settings(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    runtime: Literal["local", "workers", "ray"] = "local"
+    runtime: Literal["local", "workers", "ray", "remote"] = "local"
+    targets: tuple[str, ...] = ()
+    hop_tls_dir: Path | None = None
     keys_file: Path | None = None
     api_keys: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...components.errors import MissingRequirement
@@ -12,21 +14,33 @@ if TYPE_CHECKING:
     from .base import Runtime
 
 
-def runtime_of(name: str, graph: Graph) -> Runtime:
+def runtime_of(
+    name: str, graph: Graph, *, targets: Sequence[str] = (), tls_dir: Path | None = None
+) -> Runtime:
     """The runtime of that name for a graph; its file, and what it needs, is imported late.
+
+    `targets`, "NODE=HOST:PORT", say where "remote" finds each node; `tls_dir` holds `ca.crt`,
+    `tls.crt` and `tls.key` for the connections to other hosts.
 
     Raises:
         MissingRequirement: Ray isn't installed.
-        SpecError: the graph has settings that Ray can't do.
+        SpecError: the graph has settings that Ray can't do, or a node has no target.
     """
+    if name == "remote":
+        from .mux import MutualTls
+        from .remote import RemoteRuntime
+
+        places = {node: place for node, _, place in (one.partition("=") for one in targets)}
+        return RemoteRuntime(graph, places, tls=MutualTls.of(tls_dir) if tls_dir else None)
     if name == "ray":
         if importlib.util.find_spec("ray") is None:
             raise MissingRequirement(
                 "needs ray[serve]; install the extra: pip install 'motet[ray]'", where="ray"
             )
+        from .mux import MutualTls
         from .rayserve import RayRuntime
 
-        return RayRuntime(graph)
+        return RayRuntime(graph, tls=MutualTls.of(tls_dir) if tls_dir else None)
     if name == "workers":
         from .workers import WorkersRuntime
 

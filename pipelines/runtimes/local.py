@@ -48,6 +48,18 @@ class Place:
             self.load_s = time.monotonic() - started
             self.loaded = True
 
+    async def run(
+        self, node: str, frames: AsyncIterator[Frame], context: Context
+    ) -> AsyncIterator[Frame]:
+        """Run the component, loading it first if nobody has; see `Runtime.call`."""
+        del node
+        async with self.admit(context):
+            if not self.loaded:
+                await self.load()
+            async with closing(self.component.run(frames, context)) as answers:
+                async for frame in answers:
+                    yield frame
+
     @asynccontextmanager
     async def admit(self, context: Context) -> AsyncGenerator[None]:
         """Hold one of the places for a run, waiting in the bounded queue if all are taken."""
@@ -110,17 +122,11 @@ class LocalRuntime:
                 place.loaded = False
                 await place.component.close()
 
-    async def call(
+    def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
     ) -> AsyncIterator[Frame]:
         """Run the node's component here; see `Runtime.call`."""
-        place = self._places[node]
-        async with place.admit(context):
-            if not place.loaded:
-                await place.load()
-            async with closing(place.component.run(frames, context)) as answers:
-                async for frame in answers:
-                    yield frame
+        return self._places[node].run(node, frames, context)
 
     def component(self, node: str) -> Component:
         """The component of a node, for what isn't a run (the voices of a TTS, say)."""

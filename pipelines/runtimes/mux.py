@@ -30,6 +30,11 @@ class MutualTls:
     certificate: Path
     key: Path
 
+    @staticmethod
+    def of(folder: Path) -> MutualTls:
+        """The files of a folder, named as Kubernetes' TLS secrets name them."""
+        return MutualTls(folder / "ca.crt", folder / "tls.crt", folder / "tls.key")
+
     def server(self) -> grpc.ServerCredentials:
         """Credentials of a server that demands a certificate of its client."""
         pair = (self.key.read_bytes(), self.certificate.read_bytes())
@@ -89,8 +94,10 @@ class HopServer:
         """Calls that are open on all links."""
         return sum(link.calls.active for link in self.links)
 
-    async def start(self, address: str) -> str:
+    async def start(self, address: str, *, also: Callable[[Any], None] | None = None) -> str:
         """Listen on "unix:PATH" or "HOST:PORT" (port 0: any); returns the address bound.
+
+        `also` may add more services to the server before it starts.
 
         Raises:
             ComponentFailed: the address can't be bound.
@@ -104,6 +111,8 @@ class HopServer:
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(service, {name: method}),)
         )
+        if also is not None:
+            also(server)
         try:
             if self._tls:
                 port = server.add_secure_port(address, self._tls.server())

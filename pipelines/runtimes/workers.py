@@ -118,7 +118,7 @@ class WorkersRuntime:
         crew = self._crews[node]
         prefix = ""
         if Prompt in crew.node.accepts:
-            frames, prefix = await _peek(frames)
+            frames, prefix = await peek(frames)
         async with crew.place(context, prefix) as worker:
             answers = worker.call(node, frames, context, self._windows[node])
             async with closing(answers):
@@ -136,7 +136,7 @@ class WorkersRuntime:
         return [crew.status() for crew in self._crews.values()]
 
 
-async def _peek(frames: AsyncIterator[Frame]) -> tuple[AsyncIterator[Frame], str]:
+async def peek(frames: AsyncIterator[Frame]) -> tuple[AsyncIterator[Frame], str]:
     """The same frames, and what the first of them says about where it was served before."""
     first = await anext(frames, None)
 

@@ -16,8 +16,14 @@ def add(commands: Commands) -> None:
     command.add_argument("--port", type=int, help="HTTP and WebSocket port (8000)")
     command.add_argument("--grpc-port", type=int, help="gRPC port (none; usual: 50051)")
     command.add_argument(
-        "--runtime", choices=["local", "workers", "ray"], help="where components run (local)"
+        "--runtime",
+        choices=["local", "workers", "ray", "remote"],
+        help="where components run (local)",
     )
+    command.add_argument(
+        "--targets", nargs="+", metavar="NODE=HOST:PORT", help="where --runtime remote finds nodes"
+    )
+    command.add_argument("--hop-tls-dir", type=Path, help="ca.crt, tls.crt, tls.key for the nodes")
     command.add_argument("--keys-file", type=Path, help="file of `motet keys`")
     command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
     command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from motet.components.base import Resources
 from motet.components.frames import (
     Audio,
     Data,
@@ -28,11 +30,50 @@ from motet.pipelines import Pipeline, build
 from motet.pipelines.graph import Graph
 from motet.pipelines.runtimes.base import Runtime
 from motet.pipelines.runtimes.local import LocalRuntime
+from motet.pipelines.runtimes.nodeserver import NodeServer
+from motet.pipelines.runtimes.remote import RemoteRuntime
 from motet.pipelines.runtimes.workers import WorkersRuntime
 from motet.pipelines.session import Session
 from motet.pipelines.spec import PipelineSpec
 
-RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {"local": LocalRuntime, "workers": WorkersRuntime}
+
+class RemoteRuntimeHere(RemoteRuntime):
+    """The remote runtime, with the servers of its nodes beside it."""
+
+    def __init__(self, graph: Graph) -> None:
+        ports = {name: free_port() for name in graph.nodes}
+        super().__init__(graph, {name: f"localhost:{port}" for name, port in ports.items()})
+        self._nodes = [
+            (NodeServer(node, Resources(), grace_s=1.0), f"127.0.0.1:{ports[name]}")
+            for name, node in graph.nodes.items()
+        ]
+        self._served: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        self._served = [
+            asyncio.create_task(server.serve(address, signals=False))
+            for server, address in self._nodes
+        ]
+        await super().start()
+
+    async def close(self) -> None:
+        await super().close()
+        for server, _ in self._nodes:
+            server.drain()
+        await asyncio.gather(*self._served)
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {
+    "local": LocalRuntime,
+    "workers": WorkersRuntime,
+    "remote": RemoteRuntimeHere,
+}
 pytestmark = pytest.mark.timeout(30)
 
 

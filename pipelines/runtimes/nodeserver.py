@@ -1,0 +1,105 @@
+"""One component served to other hosts: the hop on a TCP port, with gRPC health for probes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from typing import Any
+
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from ...components.base import Resources
+from ...components.errors import MotetError
+from ...components.wire import motet_pb2 as pb
+from ..graph import Node
+from .link import LinkSettings
+from .local import Place, make
+from .mux import HopServer, MutualTls
+
+logger = logging.getLogger("motet")
+Health = health_pb2.HealthCheckResponse
+LINK = LinkSettings(heartbeat_s=1.0, patience_s=10.0)
+STARTUP, READINESS, LIVENESS = "startup", "readiness", "liveness"
+
+
+class NodeServer:
+    """Serves runs of one node until SIGTERM, then finishes what runs within `grace_s`.
+
+    Health services: "startup" once the component is loaded, "readiness" while it takes runs,
+    "liveness" (and "") while the process lives, busy or not.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        resources: Resources,
+        *,
+        tls: MutualTls | None = None,
+        grace_s: float = 3600.0,
+    ) -> None:
+        self._place = Place(node, make(node, resources))
+        self._grace_s = grace_s
+        self._over = asyncio.Event()
+        self._server = HopServer(
+            self._place.run, node=node.name, settings=LINK, tls=tls, on_drain=self.drain
+        )
+        self._health: Any = _untyped(health).aio.HealthServicer()
+
+    async def serve(self, address: str, *, signals: bool = True) -> None:
+        """Listen, load, and serve until drained.
+
+        Raises:
+            MotetError: the component can't be loaded, or the address be bound.
+        """
+        bound = await self._server.start(address, also=self._add_health)
+        logger.info("%s at %s", self._place.node.name, bound)
+        await self._say(Health.SERVING, LIVENESS, "")
+        await self._say(Health.NOT_SERVING, STARTUP, READINESS)
+        loop = asyncio.get_running_loop()
+        if signals:
+            for name in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(name, self.drain)
+        try:
+            await self._load()
+            await self._over.wait()
+            await self._finish()
+        finally:
+            await self._server.stop()
+            await self._place.component.close()
+
+    def _add_health(self, server: Any) -> None:
+        adds: Any = health_pb2_grpc
+        adds.add_HealthServicer_to_server(self._health, server)
+
+    async def _say(self, status: Any, *services: str) -> None:
+        for service in services:
+            await self._health.set(service, status)
+
+    async def _load(self) -> None:
+        started = time.monotonic()
+        try:
+            await self._place.load()
+        except MotetError as error:
+            self._server.report(
+                pb.Status(state=pb.Status.FAILED, code=error.code, message=str(error))
+            )
+            raise
+        self._server.report(pb.Status(state=pb.Status.READY, load_s=time.monotonic() - started))
+        await self._say(Health.SERVING, STARTUP, READINESS)
+
+    def drain(self) -> None:
+        """Take nothing more; peers place their next runs elsewhere."""
+        self._server.report(pb.Status(state=pb.Status.DRAINING))
+        self._over.set()
+
+    async def _finish(self) -> None:
+        await self._say(Health.NOT_SERVING, READINESS)
+        deadline_s = time.monotonic() + self._grace_s
+        while self._server.active and time.monotonic() < deadline_s:  # noqa: ASYNC110 - links have no common event
+            await asyncio.sleep(0.1)
+
+
+def _untyped(module: Any) -> Any:
+    return module
