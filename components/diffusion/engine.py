@@ -183,6 +183,7 @@ class Run:
         meta: dict[str, Any] = {
             "seed": shot.seed,
             "steps": self._steps.total,
+            "prompt_tokens": prompt_tokens(self._pipe, shot.prompt),
             "rows_total": spent.rows_total,
             "rows_saved": spent.rows_saved,
             "blocks_total": hits.blocks_total,
@@ -200,6 +201,12 @@ class Run:
             sum(hits.blocks_total for hits in every),
             sum(hits.calls_kept for hits in every),
         )
+
+
+def prompt_tokens(pipe: Any, prompt: str) -> int:
+    """How many tokens a prompt has, as the pipeline's first tokenizer counts; 0 without one."""
+    tokenizer = getattr(pipe, "tokenizer", None)
+    return 0 if tokenizer is None else len(tokenizer(prompt, truncation=True)["input_ids"])
 
 
 class NotFinite(Exception):

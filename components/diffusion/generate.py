@@ -29,6 +29,7 @@ from .shot import Made, Pixels, Shape, Shot
 
 _MAX_PROMPT = 32_000
 _MAX_PREVIEWS = 16
+DEFAULT_FPS = 8.0
 
 
 @dataclass(slots=True)
@@ -96,18 +97,20 @@ class Generator(Component):
         news = _News()
         shots = self._shots(asked, engine, news)
         tasks = [asyncio.ensure_future(batcher(shot)) for shot in shots]
+        for task in tasks:
+            task.add_done_callback(lambda _: news.fresh.set())
         try:
-            every = asyncio.gather(*tasks)
-            every.add_done_callback(lambda _: news.fresh.set())
-            while not every.done():
+            while not all(task.done() for task in tasks):
                 await news.fresh.wait()
                 news.fresh.clear()
                 while news.images:
                     yield news.images.popleft()
-                if news.done:
-                    yield news.progress()
-            for index, made in enumerate(await every):
-                yield self._result(made, index, asked)
+                yield news.progress()
+                for task in tasks:
+                    if task.done():
+                        task.result()
+            for index, task in enumerate(tasks):
+                yield self._result(task.result(), index, shots[index].shape)
         finally:
             # The engine looks at `gone` before each denoiser call; the caller doesn't wait for it.
             for shot, task in zip(shots, tasks, strict=True):
@@ -151,15 +154,17 @@ class Generator(Component):
     def _shape(self, asked: Generate, pipe: Any, own: RequestOptions) -> Shape:
         """What the request, the pipeline file and the pipeline say, in this order; checked."""
         file, known = self._options, defaults(pipe)
-        frames = asked.frames or file.frames if self.clips else 1
+        frames, fps = self._timing(asked, own, known)
         steps = asked.steps or file.steps or known.get("num_inference_steps")
+        if steps and not asked.steps:
+            steps = min(max(1, round(steps * own.effort)), file.max_steps)
         strength = file.strength if asked.strength is None else asked.strength
         cache = None if own.cache is False else own.cache or file.cache
         shape = Shape(
             width=asked.width or file.width or known.get("width"),
             height=asked.height or file.height or known.get("height"),
-            frames=(frames or known.get("num_frames")) if makes_clips(pipe) else None,
-            fps=asked.fps or file.fps,
+            frames=frames if makes_clips(pipe) else None,
+            fps=fps,
             steps=steps,
             guidance=file.guidance if asked.guidance is None else asked.guidance,
             strength=None if asked.image is None else strength,
@@ -171,6 +176,20 @@ class Generator(Component):
                 "; ".join(text for _, text in flaws), where="generate", param=flaws[0][0]
             )
         return shape
+
+    def _timing(
+        self, asked: Generate, own: RequestOptions, known: Mapping[str, Any]
+    ) -> tuple[int, float]:
+        """Frames and frames per second."""
+        fps = asked.fps or self._options.fps or DEFAULT_FPS
+        if not self.clips:
+            if own.seconds is not None:
+                raise BadInput("pictures have no length", where="seconds", param="seconds")
+            return 1, fps
+        if own.seconds is None:
+            return asked.frames or self._options.frames or int(known["num_frames"]), fps
+        frames = asked.frames or min(max(1, round(own.seconds * fps)), self._options.max_frames)
+        return frames, frames / own.seconds
 
     def _flaws(self, asked: Generate, shape: Shape) -> list[tuple[str, str]]:
         file = self._options
@@ -205,7 +224,7 @@ class Generator(Component):
         return flaws
 
     @abstractmethod
-    def _result(self, made: Made, index: int, asked: Generate) -> Frame:
+    def _result(self, made: Made, index: int, shape: Shape) -> Frame:
         """The frame that carries what was made."""
 
     async def close(self) -> None:

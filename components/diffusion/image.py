@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..frames import Frame, Generate, Image, Progress
 from .generate import Generator
-from .shot import Made
+from .shot import Made, Shape
 
 
 class DiffusionImage(Generator):
@@ -20,6 +20,6 @@ class DiffusionImage(Generator):
     concurrency = 16
     clips = False
 
-    def _result(self, made: Made, index: int, asked: Generate) -> Frame:
-        del asked
+    def _result(self, made: Made, index: int, shape: Shape) -> Frame:
+        del shape
         return Image(made.pixels[0], index, False, made.meta)

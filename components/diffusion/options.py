@@ -65,8 +65,12 @@ class DiffusionOptions(Options):
 class RequestOptions(Options):
     """What `Generate.options` may hold; None leaves it to the pipeline file.
 
-    `cache` false turns caching off for this request.
+    `cache` false turns caching off for this request. `effort` multiplies the steps where the
+    request doesn't say how many. `seconds` is a clip's length: its frames follow from the frame
+    rate, and where they would be more than `max_frames` the frame rate falls.
     """
 
     guidance_skip: GuidanceOptions | None = None
     cache: CacheOptions | Literal[False] | None = None
+    effort: float = Field(default=1.0, ge=0.1, le=4)
+    seconds: float | None = Field(default=None, gt=0, le=600)

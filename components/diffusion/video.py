@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ..frames import Frame, Generate, Image, Progress, VideoClip
-from .generate import Generator
-from .shot import Made
-
-DEFAULT_FPS = 8.0
+from .generate import DEFAULT_FPS, Generator
+from .shot import Made, Shape
 
 
 class DiffusionVideo(Generator):
@@ -17,6 +15,5 @@ class DiffusionVideo(Generator):
     concurrency = 4
     clips = True
 
-    def _result(self, made: Made, index: int, asked: Generate) -> Frame:
-        fps = asked.fps or self._options.fps or DEFAULT_FPS
-        return VideoClip(made.pixels, fps, index, made.meta)
+    def _result(self, made: Made, index: int, shape: Shape) -> Frame:
+        return VideoClip(made.pixels, shape.fps or DEFAULT_FPS, index, made.meta)

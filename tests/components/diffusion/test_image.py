@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tinymodels
+import tinydiffusion
 import torch
 from PIL import Image as pictures
 
@@ -31,7 +31,7 @@ SIZE: dict[str, Any] = {"width": 32, "height": 32}
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    return {"clips": tinymodels.clips(root / "clips"), "stable": tinymodels.stable(root / "stable")}
+    return {name: getattr(tinydiffusion, name)(root / name) for name in ("clips", "stable")}
 
 
 @asynccontextmanager

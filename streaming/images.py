@@ -1,0 +1,191 @@
+"""`/v1/images/generations` and `/edits`: pictures, or a stream with partial ones on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from ..components.errors import BadInput, ComponentFailed, MotetError
+from ..components.frames import Frame, Generate, Image, Progress, VideoClip
+from ..pipelines.pipeline import Pipeline
+from .auth import Principal
+from .hangup import while_connected
+from .imagescoding import MEDIA_TYPES, as_base64, encoded
+from .imagesrequest import ImageRequest, from_form
+from .problems import of_error
+from .server import Server, principal_of, server_of, takes
+from .upload import Form, received
+
+router = APIRouter()
+Json = dict[str, Any]
+Asker = Annotated[Principal, Depends(principal_of)]
+Ours = Annotated[Server, Depends(server_of)]
+IMAGE_BYTES = 50 * 1024 * 1024
+
+
+@router.post("/v1/images/generations", response_model=None)
+async def generate(request: Request, body: ImageRequest, server: Ours, asker: Asker) -> Response:
+    """Make pictures from words. Hanging up stops the work."""
+    return await answer(request, server, asker, body, body.frame(), "image_generation")
+
+
+@router.post("/v1/images/edits", response_model=None)
+async def edit(request: Request, server: Ours, asker: Asker) -> Response:
+    """Make pictures from words and a picture, which `strength` says how much to change."""
+    limit = min(IMAGE_BYTES, server.settings.max_upload_bytes)
+    folder = server.settings.data_dir / "uploads"
+    async with received(request, folder, limit_bytes=limit) as form:
+        body: ImageRequest = from_form(form, ImageRequest)
+        image = await picture_of(form)
+    return await answer(request, server, asker, body, body.frame(image), "image_edit")
+
+
+async def picture_of(form: Form, name: str = "image") -> bytes:
+    """The one picture of a form.
+
+    Raises:
+        BadInput: there is none, several, or something else too.
+    """
+    files = [(key.removesuffix("[]"), upload) for key, upload in form.files]
+    other = sorted({key for key, _ in files} - {name})
+    if other:
+        raise BadInput(f"{', '.join(other)}: no model here takes that", param=other[0])
+    if len(files) != 1:
+        raise BadInput(f"one {name} is needed, got {len(files)}", param=name)
+    return await asyncio.to_thread(files[0][1].path.read_bytes)
+
+
+async def answer(
+    request: Request,
+    server: Server,
+    asker: Principal,
+    body: ImageRequest,
+    asked: Generate,
+    event: str,
+) -> Response:
+    """The whole answer, or its stream."""
+    pipeline = chosen(server, body.model, clips=False)
+    run = pipeline.ask(asked, key=asker.name)
+    if body.stream:
+        first = await anext(run, None)
+        return StreamingResponse(events(run, first, body, event), media_type="text/event-stream")
+    images = await while_connected(request, gathered(run))
+    if len(images) < asked.count:
+        raise ComponentFailed("it made no picture of this", where=pipeline.name)
+    items = await asyncio.gather(*(asyncio.to_thread(item, one, body) for one in images))
+    return JSONResponse(whole(items, images, body))
+
+
+def makers(server: Server, *, clips: bool) -> list[Pipeline]:
+    """The pipelines that answer `Generate` with clips, or those that answer with pictures."""
+    return [
+        pipeline
+        for pipeline in server.pipelines.values()
+        if takes(pipeline, ["Generate"])
+        and any(VideoClip in node.emits for node in pipeline.graph.nodes.values()) == clips
+    ]
+
+
+def chosen(server: Server, model: str | None, *, clips: bool) -> Pipeline:
+    """The one that `model` names, else the first, since clients send the names that they know.
+
+    Raises:
+        BadInput: there is none.
+    """
+    found = makers(server, clips=clips)
+    if not found:
+        what = "clips" if clips else "pictures"
+        raise BadInput(f"no pipeline of this server makes {what}", where="model", param="model")
+    return next((one for one in found if one.name == model), found[0])
+
+
+async def gathered(run: AsyncGenerator[Frame]) -> list[Image]:
+    """The finished pictures, in order."""
+    async with aclosing(run) as frames:
+        found = [one async for one in frames if isinstance(one, Image) and not one.preview]
+    return sorted(found, key=lambda one: one.index)
+
+
+def item(image: Image, body: ImageRequest) -> Json:
+    """One picture as the answer has it; `motet` tells its seed and what was saved."""
+    text = as_base64(encoded(image.pixels, body.file_format, body.output_compression))
+    told = {"motet": dict(image.meta)}
+    if body.response_format == "url":
+        return {"url": f"data:{MEDIA_TYPES[body.file_format]};base64,{text}", **told}
+    return {"b64_json": text, **told}
+
+
+def whole(items: list[Json], images: list[Image], body: ImageRequest) -> Json:
+    """The answer's object."""
+    return {
+        "created": int(time.time()),
+        "data": items,
+        **shown(images[0], body),
+        "usage": usage(images),
+    }
+
+
+def shown(image: Image, body: ImageRequest) -> Json:
+    """What a picture turned out to be."""
+    height, width = image.pixels.shape[:2]
+    return {
+        "background": "opaque",
+        "output_format": body.file_format,
+        "quality": body.quality or "auto",
+        "size": f"{width}x{height}",
+    }
+
+
+def usage(images: list[Image]) -> Json:
+    """Tokens of the prompt, which counts once; pictures aren't made of tokens here."""
+    text = int(images[0].meta.get("prompt_tokens", 0))
+    return {
+        "input_tokens": text,
+        "output_tokens": 0,
+        "total_tokens": text,
+        "input_tokens_details": {"image_tokens": 0, "text_tokens": text},
+    }
+
+
+async def events(
+    run: AsyncGenerator[Frame], first: Frame | None, body: ImageRequest, event: str
+) -> AsyncIterator[str]:
+    """Server-sent events; a fault on the way is an `error` event, and leaving stops the work."""
+    try:
+        async with aclosing(run) as frames:
+            if first is not None:
+                for one in await pieces(first, body, event):
+                    yield one
+            async for frame in frames:
+                for one in await pieces(frame, body, event):
+                    yield one
+    except MotetError as error:
+        yield sse({"type": "error", **json.loads(bytes(of_error(error).body))})
+
+
+async def pieces(frame: Frame, body: ImageRequest, event: str) -> list[str]:
+    """The events that a frame makes."""
+    if isinstance(frame, Progress) and body.progress:
+        return [sse({"type": f"{event}.progress", "done": frame.done, "total": frame.total})]
+    if not isinstance(frame, Image):
+        return []
+    text = await asyncio.to_thread(item, frame, body)
+    told = {**text, **shown(frame, body), "created_at": int(time.time())}
+    if frame.preview:
+        number = int(frame.meta.get("preview", 0))
+        return [sse({"type": f"{event}.partial_image", "partial_image_index": number, **told})]
+    return [
+        sse({"type": f"{event}.completed", "index": frame.index, **told, "usage": usage([frame])})
+    ]
+
+
+def sse(value: Json) -> str:
+    """A named server-sent event."""
+    return f"event: {value['type']}\ndata: {json.dumps(value)}\n\n"

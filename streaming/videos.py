@@ -1,0 +1,187 @@
+"""`/v1/videos`: ask for a clip, watch it being made, fetch it, list, delete, remix."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import FileResponse
+
+from ..components.errors import BadInput
+from .auth import Principal
+from .images import IMAGE_BYTES, chosen, makers, picture_of
+from .imagesrequest import from_form, validated
+from .server import Server, principal_of, server_of
+from .upload import Form, received
+from .videosrequest import RemixRequest, VideoRequest
+from .videostasks import NotFound, Variant, Video, VideoStore, VideoTasks
+
+router = APIRouter()
+Json = dict[str, Any]
+TYPES = {"video": "video/mp4", "thumbnail": "image/webp", "spritesheet": "image/jpeg"}
+
+
+def store_of(request: Request) -> VideoStore:
+    """FastAPI dependency: the clips of this server.
+
+    Raises:
+        NotFound: no pipeline here makes clips.
+    """
+    found: VideoStore | None = getattr(request.app.state, "videos", None)
+    if found is None:
+        raise NotFound("no pipeline of this server makes clips", where="videos")
+    return found
+
+
+Store = Annotated[VideoStore, Depends(store_of)]
+Asker = Annotated[Principal, Depends(principal_of)]
+Ours = Annotated[Server, Depends(server_of)]
+
+
+@asynccontextmanager
+async def opened(app: FastAPI, server: Server) -> AsyncGenerator[None]:
+    """Keep clips while the app lives, where a pipeline makes them."""
+    if not makers(server, clips=True):
+        yield
+        return
+    async with VideoTasks(server.settings.data_dir / "videos") as tasks:
+        app.state.videos = tasks
+        yield
+
+
+@router.post("/v1/videos")
+async def create(request: Request, server: Ours, store: Store, asker: Asker) -> Json:
+    """Ask for a clip, by JSON or a form; the answer comes at once, the clip later."""
+    kind = request.headers.get("content-type", "")
+    if "multipart" not in kind:
+        body = await json_of(request, VideoRequest)
+        return await take(server, store, asker, body, None)
+    limit = min(IMAGE_BYTES, server.settings.max_upload_bytes)
+    folder = server.settings.data_dir / "uploads"
+    async with received(request, folder, limit_bytes=limit) as form:
+        image = await picture_of(form, "input_reference") if form.files else None
+        body = from_form(referenced(form), VideoRequest)
+    return await take(server, store, asker, body, image)
+
+
+def referenced(form: Form) -> Form:
+    """The form with `input_reference[image_url]` as the object that it stands for."""
+    fields = [
+        (name, {"image_url": value})
+        if name == "input_reference[image_url]"
+        else (name, value)
+        for name, value in form.fields
+    ]  # fmt: skip
+    named: list[Any] = [(name.split("[")[0], value) for name, value in fields]
+    return replace(form, fields=named)
+
+
+async def json_of(request: Request, kind: Any) -> Any:
+    """A JSON body of that kind.
+
+    Raises:
+        BadInput: it is no JSON object, or holds faults.
+    """
+    try:
+        value = await request.json()
+    except ValueError as error:
+        raise BadInput(f"the body is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadInput("the body is no JSON object")
+    return validated(kind, value)  # pyright: ignore[reportUnknownArgumentType]
+
+
+async def take(
+    server: Server, store: VideoStore, asker: Principal, body: VideoRequest, image: bytes | None
+) -> Json:
+    """Hand a request to the store."""
+    pipeline = chosen(server, body.model, clips=True)
+    return shape(await store.create(pipeline, asker.name, body.frame(image)))
+
+
+@router.get("/v1/videos")
+async def listed(
+    store: Store,
+    asker: Asker,
+    after: str | None = None,
+    limit: int = 20,
+    order: Literal["asc", "desc"] = "desc",
+) -> Json:
+    """The key's clips; `after` is the id that the last page ended with."""
+    videos = await store.many(asker.name)
+    if order == "desc":
+        videos.reverse()
+    if after is not None:
+        places = [place for place, video in enumerate(videos) if video.id == after]
+        if not places:
+            raise BadInput(f"no video {after!r:.60}", where="after", param="after")
+        videos = videos[places[0] + 1 :]
+    limit = min(max(limit, 1), 100)
+    page = [shape(video) for video in videos[:limit]]
+    return {
+        "object": "list",
+        "data": page,
+        "first_id": page[0]["id"] if page else None,
+        "last_id": page[-1]["id"] if page else None,
+        "has_more": len(videos) > limit,
+    }
+
+
+@router.get("/v1/videos/{video_id}")
+async def watched(store: Store, asker: Asker, video_id: str) -> Json:
+    """How far a clip is."""
+    return shape(await store.get(video_id, asker.name))
+
+
+@router.get("/v1/videos/{video_id}/content", response_model=None)
+async def content(
+    store: Store, asker: Asker, video_id: str, variant: Variant = "video"
+) -> FileResponse:
+    """The clip, its middle frame, or a sheet of its frames."""
+    path = await store.content(video_id, asker.name, variant)
+    return FileResponse(path, media_type=TYPES[variant], filename=path.name)
+
+
+@router.delete("/v1/videos/{video_id}")
+async def deleted(store: Store, asker: Asker, video_id: str) -> Json:
+    """Remove a clip; one that is being made is stopped."""
+    await store.delete(video_id, asker.name)
+    return {"id": video_id, "object": "video.deleted", "deleted": True}
+
+
+@router.post("/v1/videos/{video_id}/remix")
+async def remix(request: Request, server: Ours, store: Store, asker: Asker, video_id: str) -> Json:
+    """The same request with other words; with the same seed, so that what can stay does."""
+    body: RemixRequest = await json_of(request, RemixRequest)
+    old = await store.get(video_id, asker.name)
+    seed = old.meta.get("seed", old.asked.seed)
+    asked = replace(old.asked, prompt=body.prompt, seed=seed)
+    pipeline = server.pipelines[old.model]
+    return shape(await store.create(pipeline, asker.name, asked, remixed_from=video_id))
+
+
+def shape(video: Video) -> Json:
+    """A clip as clients see it; `motet` tells its seed and what was saved."""
+    asked = video.asked
+    size = video.size or (f"{asked.width}x{asked.height}" if asked.width else "auto")
+    seconds = video.seconds or asked.options.get("seconds")
+    error = {"code": video.error[0], "message": video.error[1]} if video.error else None
+    return {
+        "id": video.id,
+        "object": "video",
+        "model": video.model,
+        "status": video.status,
+        "progress": int(video.progress),
+        "created_at": int(video.created_at),
+        "completed_at": int(video.completed_at) if video.completed_at else None,
+        "expires_at": int(video.expires_at) if video.expires_at else None,
+        "prompt": asked.prompt,
+        "size": size,
+        "seconds": f"{seconds:g}" if seconds else "auto",
+        "error": error,
+        "remixed_from_video_id": video.remixed_from,
+        "motet": video.meta,
+    }

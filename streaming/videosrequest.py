@@ -1,0 +1,70 @@
+"""What a client asks of `/v1/videos`: OpenAI's parameters, and ours beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..components.frames import Generate
+from .imagescoding import from_data_url, parsed_size
+from .imagesrequest import Wishes
+
+
+class Reference(BaseModel):
+    """A picture to start from, as an object; only data: URLs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    image_url: str
+
+
+class VideoRequest(Wishes):
+    """The fields of `POST /v1/videos`, as JSON or as a form.
+
+    Without `seconds` a clip is as long as the pipeline makes it. `frames` and `fps` are ours.
+    """
+
+    prompt: str = Field(min_length=1, max_length=32_000)
+    model: str | None = None
+    seconds: float | None = Field(default=None, gt=0, le=600)
+    size: str | None = None
+    input_reference: Reference | None = None
+    frames: int | None = Field(default=None, ge=1, le=100_000)
+    fps: float | None = Field(default=None, gt=0, le=120)
+
+    def frame(self, image: bytes | None = None) -> Generate:
+        """The request as a frame; `image` came as a file.
+
+        Raises:
+            BadInput: the size or the reference can't be read.
+        """
+        width, height = parsed_size(self.size)
+        if self.input_reference is not None:
+            image = from_data_url(self.input_reference.image_url, "input_reference")
+        options: dict[str, Any] = self.options()
+        if self.seconds is not None:
+            options["seconds"] = self.seconds
+        return Generate(
+            self.prompt,
+            self.negative_prompt,
+            1,
+            width,
+            height,
+            frames=self.frames,
+            fps=self.fps,
+            steps=self.steps,
+            guidance=self.guidance,
+            seed=self.seed,
+            image=image,
+            strength=self.strength,
+            options=options,
+        )
+
+
+class RemixRequest(BaseModel):
+    """The body of `POST /v1/videos/{id}/remix`: everything else stays as it was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str = Field(min_length=1, max_length=32_000)
