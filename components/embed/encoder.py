@@ -16,7 +16,7 @@ from ..errors import BadInput
 from .folder import Layout, Pooling, read_layout
 
 Vector = NDArray[np.float32]
-Dtype = Literal["float32", "bfloat16", "float16"]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 SLACK = 1.15
 """How much longer than the shortest a text may be to share its batch: padding costs time."""
 
@@ -54,7 +54,10 @@ class TextEncoder:
         models: Any = AutoModel
         self._tokenizer: Any = tokenizers.from_pretrained(str(folder), local_files_only=True)
         self._model: Any = models.from_pretrained(
-            str(folder), local_files_only=True, dtype=getattr(torch, dtype), use_safetensors=True
+            str(folder),
+            local_files_only=True,
+            dtype=getattr(torch, fastest(device) if dtype == "auto" else dtype),
+            use_safetensors=True,
         )
         self._model.eval().to(self._device)
         self.dimensions = int(self._model.config.hidden_size)
@@ -120,6 +123,15 @@ class TextEncoder:
         if self.layout.normalise:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         return vectors.cpu().numpy()
+
+
+def fastest(device: str) -> str:
+    """bfloat16 where the hardware multiplies it (a GPU, AVX512-BF16, AMX), else float32."""
+    if not device.startswith("cpu"):
+        return "bfloat16"
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.exists() else ""
+    return "bfloat16" if "avx512_bf16" in flags or "amx_bf16" in flags else "float32"
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, pooling: Pooling) -> torch.Tensor:

@@ -21,7 +21,8 @@ class TextEmbedderOptions(Options):
     """How texts become vectors, and how requests share the model.
 
     A batch holds up to `max_batch_tokens`; it waits `window_ms` for company. `pooling` and
-    `normalise` None follow the model's own files. `bfloat16` is faster where the processor has it.
+    `normalise` None follow the model's own files. `dtype` "auto" is bfloat16 where the hardware
+    multiplies it (vectors then differ by a cosine of about 1e-4), else float32.
     """
 
     device: str = "cpu"

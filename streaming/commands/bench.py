@@ -28,6 +28,13 @@ def add(commands: Commands) -> None:
     voice.add_argument("--noise-db", type=float, help="room noise, as -60 (none: digital silence)")
     voice.add_argument("--json", action="store_true", help="one JSON line")
     voice.set_defaults(command=run_bench_voice)
+    embed = kinds.add_parser("embed", help="embeddings, beside sentence-transformers")
+    embed.add_argument("--texts", type=int, default=192)
+    embed.add_argument("--tokens", type=int, default=256)
+    embed.add_argument("--concurrency", type=int, default=64)
+    embed.add_argument("--file", default="embed-throughput", help="pipeline file")
+    embed.add_argument("--json", action="store_true", help="one JSON line")
+    embed.set_defaults(command=run_bench_embed)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
@@ -42,6 +49,15 @@ def run_bench_voice(parsed: argparse.Namespace) -> int:
 
     if parsed.socket and parsed.engines == "fake":
         raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
+    fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
+    write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_embed(parsed: argparse.Namespace) -> int:
+    """Measure embeddings."""
+    from ..bench.embed import Plan, render, run
+
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
     return 0
