@@ -198,6 +198,11 @@ class HfLoop:
         except MotetError as error:
             made.append((request, error))
             return
+        except (RuntimeError, ValueError, IndexError) as error:
+            # What is wrong with this prompt alone is to cost the others nothing.
+            failed = ComponentFailed(f"{type(error).__name__}: {error}", where=self._name)
+            made.append((request, failed))
+            return
         self._reading = _Reading(request, embedded, positions, DynamicCache())
 
     def _join(

@@ -31,12 +31,23 @@ class Looking:
     def natural(self, size: Size) -> int:
         """Tokens of a picture at the processor's own settings."""
         if self.family == "qwen":
-            pixels = math.ceil(size.width / self.unit) * math.ceil(size.height / self.unit)
-            fewest, most = self.fewest // self.unit**2, self.most // self.unit**2
-            return min(max(pixels, fewest, 1), most)
+            return self._squares(size)
         if self.family == "idefics":
             return self._tiled(size, self.most)
         return self.fixed
+
+    def _squares(self, size: Size) -> int:
+        """Tokens when both sides become multiples of `unit`, within the processor's bounds."""
+        sides = (size.height, size.width)
+        across = [max(1, round(side / self.unit)) for side in sides]
+        area, unit = size.height * size.width, self.unit**2
+        if math.prod(across) * unit > self.most:
+            shrink = math.sqrt(area / self.most)
+            across = [max(1, math.floor(side / shrink / self.unit)) for side in sides]
+        elif math.prod(across) * unit < self.fewest:
+            grow = math.sqrt(self.fewest / area)
+            across = [math.ceil(side * grow / self.unit) for side in sides]
+        return math.prod(across)
 
     def _tiled(self, size: Size, edge: int) -> int:
         """Tokens when the longer side becomes `edge`: tiles, and the whole once more."""
@@ -54,8 +65,8 @@ class Looking:
         if tokens >= self.natural(size):
             return {}
         if self.family == "qwen":
-            most = min(self.most, max(tokens, 4) * self.unit**2)
-            return {"size": {"shortest_edge": min(self.fewest, most), "longest_edge": most}}
+            most = min(self.most, max(tokens, 1) * self.unit**2)
+            return {"size": {"shortest_edge": 1, "longest_edge": most}}
         if self.family == "idefics":
             edges = range(self.most // self.unit, 1, -1)
             fits = (n for n in edges if self._tiled(size, n * self.unit) <= tokens)
