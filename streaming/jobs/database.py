@@ -6,7 +6,7 @@ import asyncio
 import logging
 import subprocess
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,7 +84,6 @@ class Database:
             max_size=_POOL,
             open=False,
             timeout=30,
-            check=cast("Any", AsyncConnectionPool.check_connection),
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
             kwargs={"row_factory": dict_row, "autocommit": False},
         )
@@ -152,8 +151,14 @@ class Database:
         """A connection in a transaction, committed at the end, rolled back on an error."""
         if self._pool is None:
             raise RuntimeError("the database isn't open")
-        async with self._pool.connection() as connection:
-            yield connection
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except psycopg.OperationalError:
+            # The others in the pool are likely as dead; checking each use would cost every query.
+            with suppress(psycopg.Error):
+                await self._pool.check()
+            raise
 
     async def close(self) -> None:
         """Give the connections back. An embedded server stays up for other processes."""

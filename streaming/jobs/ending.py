@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -90,31 +89,25 @@ async def expired(database: Database) -> list[Job]:
 
 async def announce(connection: Connection, job: Job) -> None:
     """Put the event of a job's end into the outbox of every endpoint that wants it."""
+    wish = job.webhook or {}
+    if wish.get("off"):
+        return
     event = f"job.{job.state}"
-    chosen = (job.webhook or {}).get("endpoint")
-    cursor = await connection.execute(
-        "SELECT id FROM motet_endpoints WHERE owner = %(owner)s AND disabled IS NULL"
-        " AND (events = '{}' OR %(event)s = ANY(events))"
-        " AND (%(chosen)s::text IS NULL OR id = %(chosen)s)",
-        {"owner": job.owner, "event": event, "chosen": chosen},
+    await connection.execute(
+        "INSERT INTO motet_deliveries (id, event, owner, endpoint, job, type, body)"
+        " SELECT message, message, owner, id, %(job)s, %(type)s, %(body)s FROM"
+        " (SELECT id, owner, 'msg_' || replace(gen_random_uuid()::text, '-', '') AS message"
+        " FROM motet_endpoints WHERE owner = %(owner)s AND disabled IS NULL"
+        " AND (events = '{}' OR %(type)s = ANY(events))"
+        " AND (%(chosen)s::text IS NULL OR id = %(chosen)s)) wanted",
+        {
+            "owner": job.owner,
+            "job": job.id,
+            "type": event,
+            "body": json.dumps(event_body(event, job), separators=(",", ":")),
+            "chosen": wish.get("endpoint"),
+        },
     )
-    endpoints = [row["id"] for row in await cursor.fetchall()]
-    if (job.webhook or {}).get("off"):
-        endpoints = []
-    body = json.dumps(event_body(event, job), separators=(",", ":"))
-    for endpoint in endpoints:
-        await connection.execute(
-            "INSERT INTO motet_deliveries (id, event, owner, endpoint, job, type, body)"
-            " VALUES (%(id)s, %(id)s, %(owner)s, %(endpoint)s, %(job)s, %(type)s, %(body)s)",
-            {
-                "id": f"msg_{secrets.token_hex(16)}",
-                "owner": job.owner,
-                "endpoint": endpoint,
-                "job": job.id,
-                "type": event,
-                "body": body,
-            },
-        )
 
 
 def event_body(event: str, job: Job) -> Mapping[str, Any]:

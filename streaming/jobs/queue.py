@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
@@ -47,16 +48,20 @@ class Queue:
     ) -> None:
         """Queue jobs, in the caller's transaction where it has one."""
         at = datetime.now(UTC) + timedelta(seconds=wait_s) if wait_s else None
-        for job_id in ids:
-            deferrer = self._app.configure_task(
-                TASK,
+        waiting = [
+            Job(
+                id=None,
                 queue=QUEUE,
+                task_name=TASK,
                 priority=priority,
                 lock=job_id,
-                schedule_at=at,
-                connection=connection,
+                queueing_lock=None,
+                task_kwargs={"job": job_id},
+                scheduled_at=at,
             )
-            await deferrer.defer_async(job=job_id)
+            for job_id in ids
+        ]
+        await self._app.job_manager.batch_defer_jobs_async(waiting, connection=connection)
 
     async def abort(self, job_id: str) -> None:
         """Have whoever runs the job stop now; a queued one never begins."""

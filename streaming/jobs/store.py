@@ -12,6 +12,15 @@ from psycopg.types.json import Jsonb
 from ...components.errors import MotetError
 from .database import Connection, Database
 
+_START = (
+    b"UPDATE motet_jobs SET state = 'running', attempt = attempt + 1,"
+    b" started_at = coalesce(started_at, now()) WHERE id = %(id)s"
+    b" AND state IN ('queued', 'running')"
+)
+_PLACE = (
+    b" AND owner_limit > (SELECT count(*) FROM motet_jobs other WHERE other.owner ="
+    b" motet_jobs.owner AND other.state = 'running' AND other.id <> %(id)s)"
+)
 FINAL = ("completed", "failed", "cancelled")
 Json = dict[str, Any]
 
@@ -156,25 +165,18 @@ class JobStore:
         jobs at work as allowed (then it stays "queued")."""
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
-                "SELECT owner, owner_limit FROM motet_jobs WHERE id = %s", (job_id,)
+                _START + b" AND owner_limit IS NULL RETURNING *", {"id": job_id}
             )
             row = await cursor.fetchone()
             if row is None:
-                return None
-            if row["owner_limit"] is not None:
                 # Two workers must not both find the last free place.
                 await connection.execute(
-                    "SELECT pg_advisory_xact_lock(hashtext(%s))", (f"motet {row['owner']}",)
+                    "SELECT pg_advisory_xact_lock(hashtext('motet ' || owner)) FROM motet_jobs"
+                    " WHERE id = %s AND state IN ('queued', 'running')",
+                    (job_id,),
                 )
-            cursor = await connection.execute(
-                "UPDATE motet_jobs SET state = 'running', attempt = attempt + 1,"
-                " started_at = coalesce(started_at, now()) WHERE id = %(id)s"
-                " AND state IN ('queued', 'running') AND (owner_limit IS NULL OR owner_limit >"
-                " (SELECT count(*) FROM motet_jobs other WHERE other.owner = motet_jobs.owner"
-                " AND other.state = 'running' AND other.id <> %(id)s)) RETURNING *",
-                {"id": job_id},
-            )
-            row = await cursor.fetchone()
+                cursor = await connection.execute(_START + _PLACE + b" RETURNING *", {"id": job_id})
+                row = await cursor.fetchone()
         return Job(**row) if row else None
 
     async def chunks(self, job_id: str) -> list[Json]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -73,10 +75,13 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path):
-    made = Site(tmp_path)
+def site():
+    folder = Path(tempfile.mkdtemp(prefix="motet-crash-"))
+    folder.chmod(0o755)
+    made = Site(folder)
     yield made
     made.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 async def up(http: httpx.AsyncClient) -> None:
