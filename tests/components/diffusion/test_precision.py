@@ -48,7 +48,7 @@ def test_rules_cover_steps_and_layers_and_the_ends_stay_full() -> None:
     assert table[3] == [full, both, both, eight, eight, full]
 
 
-@pytest.mark.parametrize("name", ["wan", "flux", "qwen", "ltx"])
+@pytest.mark.parametrize("name", ["wan", "flux", "sd3", "qwen", "ltx"])
 @pytest.mark.parametrize("rule", [INT8, LINEAR], ids=["attention", "linear"])
 def test_low_precision_is_near_and_gone_afterwards(name: str, rule: PrecisionRule) -> None:
     before, under, after, used = run(name, PrecisionPolicy(rules=[rule]))
@@ -63,8 +63,5 @@ def test_a_policy_that_reaches_nothing_is_refused() -> None:
     sd = tinypipes.made("sd")
     with pytest.raises(BadInput, match="no list of transformer blocks"):
         Applied(PrecisionPolicy(rules=[INT8]), sd.pipe.unet, Weights())
-    sd3 = tinypipes.made("sd3")
-    with pytest.raises(BadInput, match="doesn't ask diffusers' dispatcher"):
-        Applied(PrecisionPolicy(rules=[INT8]), sd3.pipe.transformer, Weights())
     with pytest.raises(ValueError, match="says nothing"):
         PrecisionRule(steps=(0, 1))
