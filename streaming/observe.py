@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from opentelemetry import trace
 
 from .metrics import Metrics
 
 logger = logging.getLogger("motet.turn")
+content = logging.getLogger("motet.content")
 tracer = trace.get_tracer("motet")
 
+SAYING = frozenset(
+    {
+        "conversation.item.input_audio_transcription.completed",
+        "response.output_audio_transcript.done",
+    }
+)
 STAGES = {
     "vad": "vad_ms",
     "end_of_turn": "end_of_turn_ms",
@@ -59,6 +68,13 @@ def record_turn(metrics: Metrics, record: TurnRecord) -> None:
     trace_turn(record)
     known = {name: value for name, value in asdict(record).items() if value is not None}
     logger.info(json.dumps({"event": "turn", **known}))
+
+
+def log_content(event: Mapping[str, Any]) -> None:
+    """Log what was said, from an event of the realtime protocol. Only where the server is told to
+    (`--log-content`)."""
+    if event.get("type") in SAYING:
+        content.info(json.dumps({"event": event["type"], "text": event.get("transcript", "")}))
 
 
 def trace_turn(record: TurnRecord, end_ns: int | None = None) -> None:

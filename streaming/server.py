@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from ..pipelines.runtimes import runtime_of
 from ..pipelines.runtimes.base import Runtime
 from .auth import KeyRing, Principal, Unauthorized, bearer, load_keys, origin_allowed
 from .metrics import Metrics
+from .ratelimit import RateLimiter
 from .settings import Settings
 
 
@@ -32,6 +34,7 @@ class Server:
     pipelines: dict[str, Pipeline]
     keys: KeyRing
     metrics: Metrics
+    rates: RateLimiter = field(default_factory=RateLimiter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
@@ -65,6 +68,7 @@ class Server:
         Raises:
             Unauthorized: a key is needed and this is none.
             Forbidden: a page of a foreign origin asks.
+            RateLimited: the key has made its requests for now.
         """
         if not origin_allowed(headers, self.settings):
             raise Forbidden(
@@ -72,21 +76,30 @@ class Server:
                 " see --allow-origins",
                 where="origin",
             )
-        return self.keys.check(key or bearer(headers))
+        principal = self.keys.check(key or bearer(headers))
+        self.rates.take(principal.name, principal.requests_per_minute, time.monotonic())
+        return principal
 
-    def find(self, model: str | None, *, accepts: Sequence[str] = ()) -> Pipeline:
+    def find(
+        self, model: str | None, *, accepts: Sequence[str] = (), emits: Sequence[str] = ()
+    ) -> Pipeline:
         """The pipeline that a client's `model` names; the first that fits where it names none of
         ours, since clients send the names that they know ("gpt-realtime", "whisper-1").
 
-        `accepts` are names of frames of which the pipeline must take at least one.
+        `accepts` are names of frames of which the pipeline must take at least one, `emits` those of
+        which it must make one.
 
         Raises:
             BadInput: no pipeline here takes such frames.
         """
-        fitting = [p for p in self.pipelines.values() if not accepts or takes(p, accepts)]
+        fitting = [
+            p
+            for p in self.pipelines.values()
+            if (not accepts or takes(p, accepts)) and (not emits or makes(p, emits))
+        ]
         if not fitting:
             raise BadInput(
-                f"no pipeline of this server takes {' or '.join(accepts)};"
+                f"no pipeline of this server {wanted(accepts, emits)};"
                 f" {nearest(model or '', list(self.pipelines))}",
                 where="model",
                 param="model",
@@ -106,6 +119,18 @@ def runtime_for(graph: Graph, settings: Settings) -> Runtime:
     return runtime_of(
         settings.runtime, graph, targets=settings.targets, tls_dir=settings.hop_tls_dir
     )
+
+
+def makes(pipeline: Pipeline, frames: Sequence[str]) -> bool:
+    """Whether some node of the pipeline emits one of these frames."""
+    nodes = pipeline.graph.nodes.values()
+    return any(kind.__name__ in frames for node in nodes for kind in node.emits)
+
+
+def wanted(accepts: Sequence[str], emits: Sequence[str]) -> str:
+    """What was looked for, in words."""
+    said = [f"takes {' or '.join(accepts)}"] if accepts else []
+    return " and ".join([*said, *([f"makes {' or '.join(emits)}"] if emits else [])])
 
 
 def server_of(request: Request) -> Server:

@@ -16,7 +16,7 @@ from ..components.frames import Fault
 from ..pipelines.pipeline import Pipeline
 from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
-from .observe import TurnRecord, record_turn
+from .observe import TurnRecord, log_content, record_turn
 from .offer import offer_of, pipeline_for
 from .realtime.driver import Conversing, Driver
 from .realtime.effects import Report
@@ -131,7 +131,7 @@ async def hold(
     websocket: WebSocket, server: Server, pipeline: Pipeline, caller: Caller, ticket: Ticket
 ) -> None:
     """One session, from its first event until everything of it is gone, however it ends."""
-    outgoing = Outgoing()
+    outgoing = Outgoing(witness=log_content if server.settings.log_content else None)
     with ticket, server.metrics.sessions.labels(pipeline.name, caller.door).track_inprogress():
         try:
             ended = await converse(websocket, server, pipeline, caller, outgoing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
+from collections.abc import Callable
 
 from .effects import Event
 
@@ -25,11 +26,17 @@ class Outgoing:
 
     Above `soft_bytes` the pipeline's output has to wait (`room`), which slows the reply down to
     what the client takes; above `hard_bytes`, or when it takes nothing for `stall_s`, it is given
-    up, code 1013. Audio of a response that is cancelled doesn't wait: it is dropped.
+    up, code 1013. Audio of a response that is cancelled doesn't wait: it is dropped. `witness` is
+    shown every event.
     """
 
     def __init__(
-        self, *, soft_bytes: int = 8 << 20, hard_bytes: int = 16 << 20, stall_s: float = 15.0
+        self,
+        *,
+        soft_bytes: int = 8 << 20,
+        hard_bytes: int = 16 << 20,
+        stall_s: float = 15.0,
+        witness: Callable[[Event], None] | None = None,
     ) -> None:
         self._soft_bytes = soft_bytes
         self._hard_bytes = hard_bytes
@@ -41,12 +48,15 @@ class Outgoing:
         self._room = asyncio.Event()
         self._room.set()
         self._end: Closed | None = None
+        self._witness = witness
         self.sent_bytes = 0
 
     def put(self, event: Event) -> None:
         """Add an event; nothing is added once the end is set."""
         if self._end is not None:
             return
+        if self._witness is not None:
+            self._witness(event)
         kind = event.get("type")
         if kind == "response.done" and event["response"]["status"] == "cancelled":
             self._drop_audio(event["response"]["id"])
