@@ -85,6 +85,18 @@ ENTRIES: dict[str, Entry] = {
         extra="media",
         packages=("torch", "transformers", "PIL"),
     ),
+    "vision/ocr": Entry(
+        "vision.ocr:VisionOcr",
+        "text of pictures and scanned pages (RapidOCR)",
+        extra="media",
+        packages=("rapidocr_onnxruntime", "PIL"),
+    ),
+    "vision/pdf": Entry(
+        "vision.pdf:PdfPages",
+        "pages of a PDF: their text, or their picture where they are scans",
+        extra="media",
+        packages=("pypdfium2", "PIL"),
+    ),
     "embed/text": Entry(
         "embed.text:TextEmbedder",
         "sentence embeddings, batched by tokens",

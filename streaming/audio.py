@@ -61,7 +61,7 @@ async def _answer(
         references = await asyncio.to_thread(write_references, asked, folder)
         stack.push_async_callback(_remove, list(references.values()))
         await asyncio.to_thread(probe, upload.path, upload.filename)
-        pipeline = server.find(asked.model, accepts=["MediaFile"])
+        pipeline = server.find(asked.model, accepts=["MediaFile"], emits=["Segment"])
         file = MediaFile(str(upload.path), upload.filename, asked.options(references, task))
         run = pipeline.ask(file, key=asker.name)
         if asked.stream:

@@ -71,7 +71,7 @@ async def embed(
     asker: Annotated[Principal, Depends(principal_of)],
 ) -> Response:
     """Embed texts; the vectors come in the order of the input."""
-    pipeline = server.find(body.model, accepts=["TextInput"])
+    pipeline = server.find(body.model, accepts=["TextInput"], emits=["Embedding"])
     found: list[Embedding] = []
     async with aclosing(pipeline.ask(*body.frames(), key=asker.name)) as frames:
         async for frame in frames:

@@ -1,0 +1,173 @@
+"""Real OCR and real PDFs: text of pictures, pages with text and scans, document.yaml."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image as Picture
+from PIL import ImageDraw, ImageFont
+
+from motet.components.base import Context, Resources, Setup
+from motet.components.errors import BadInput
+from motet.components.frames import (
+    Frame,
+    Image,
+    ImagePart,
+    MediaFile,
+    Message,
+    Prompt,
+    TextInput,
+)
+from motet.components.vision.ocr import Line, VisionOcr, in_order
+from motet.components.vision.pdf import PdfPages, pages
+from motet.components.vision.pixels import decode, size_of
+from motet.pipelines import load
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def drawn(*lines: str) -> Picture.Image:
+    image = Picture.new("RGB", (720, 60 + 70 * len(lines)), "white")
+    pen = ImageDraw.Draw(image)
+    for n, line in enumerate(lines):
+        pen.text((40, 30 + 70 * n), line, fill="black", font=ImageFont.load_default(size=40))
+    return image
+
+
+def encoded(image: Picture.Image, kind: str = "PNG") -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind)
+    return file.getvalue()
+
+
+def text_pdf(text: str) -> bytes:
+    """A PDF of one page with a text layer, written by hand."""
+    stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        page + b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    out, places = bytearray(b"%PDF-1.4\n"), []
+    for n, body in enumerate(objects, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (n, body)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    start = len(out)
+    out += b"xref\n0 6\n0000000000 65535 f \n" + table
+    return bytes(out + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start)
+
+
+async def collect(component: VisionOcr | PdfPages, *frames: Frame) -> list[Frame]:
+    async def source() -> AsyncIterator[Frame]:
+        for frame in frames:
+            yield frame
+
+    return [frame async for frame in component.run(source(), Context())]
+
+
+@pytest.fixture
+async def ocr() -> AsyncIterator[VisionOcr]:
+    engine = VisionOcr(Setup("ocr", resources=Resources(1)))
+    await engine.load()
+    yield engine
+    await engine.close()
+
+
+async def test_pictures_of_a_prompt_become_their_text_in_place(ocr: VisionOcr) -> None:
+    shown = encoded(drawn("Invoice 4711", "Total 82.50 EUR"), "JPEG")
+    blank = encoded(Picture.new("RGB", (200, 200), "white"))
+    message = Message("user", "Look: what is due?", (ImagePart(shown, at=6), ImagePart(blank)))
+    (read,) = await collect(ocr, Prompt((message,)))
+    assert isinstance(read, Prompt)
+    text = read.messages[0].text
+    assert "nvoice 4711" in text
+    assert "82.50" in text
+    assert text.index("Look") < text.index("nvoice") < text.index("what is due")
+    assert text.endswith("(a picture without text)")
+    assert read.messages[0].images == ()
+
+
+async def test_files_come_out_as_text_page_by_page(ocr: VisionOcr, tmp_path: Path) -> None:
+    (tmp_path / "text.pdf").write_bytes(text_pdf("A page that holds its own text"))
+    (tmp_path / "scan.pdf").write_bytes(encoded(drawn("Scanned page one"), "PDF"))
+    pdf = PdfPages(Setup("pdf"))
+    found = []
+    for name in ("text.pdf", "scan.pdf"):
+        found += await collect(pdf, MediaFile(str(tmp_path / name)))
+    assert [type(frame) for frame in found] == [TextInput, Image]
+    read = await collect(ocr, *found)
+    texts = [" ".join(frame.text.split()) for frame in read if isinstance(frame, TextInput)]
+    assert texts == ["A page that holds its own text", "Scanned page one"]
+
+
+def test_what_is_no_document_is_refused() -> None:
+    for data, words in (
+        (b"", "without a PDF header"),
+        (b"%PDF-1.4 nothing more", "it is damaged"),
+        (text_pdf("x")[:200], "damaged|0 pages"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            list(pages(data))
+    many = io.BytesIO()
+    drawn("x").save(many, "PDF", save_all=True, append_images=[drawn("y")] * 3)
+    with pytest.raises(BadInput, match="4 pages; 1 to 3"):
+        list(pages(many.getvalue(), max_pages=3))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "are no picture"),
+        (b"GIF89a", "no picture|damaged"),
+        (encoded(drawn("x"))[:300], "damaged"),
+        (b"<svg></svg>", "are no picture"),
+    ],
+)
+def test_broken_pictures_are_refused(data: bytes, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        decode(data)
+
+
+def test_pictures_are_turned_as_their_camera_says_and_laid_on_white() -> None:
+    image = Picture.new("RGB", (40, 20), "red")
+    exif = Picture.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    image.save(file, "JPEG", exif=exif)
+    assert decode(file.getvalue()).shape == (40, 20, 3)
+    assert (size_of(file.getvalue()).width, size_of(file.getvalue()).height) == (20, 40)
+    clear = encoded(Picture.new("RGBA", (4, 4), (0, 0, 0, 0)))
+    assert np.all(decode(clear) == 255)
+
+
+def test_lines_are_put_in_reading_order() -> None:
+    def line(text: str, left: float, top: float) -> Line:
+        return Line(text, (left, top, left + 10, top + 10), 1.0)
+
+    lines = [line("d", 50, 33), line("b", 50, 2), line("a", 0, 0), line("c", 0, 30)]
+    assert in_order(lines) == "a  b\nc  d"
+
+
+def test_the_document_pipeline_takes_files_and_prompts() -> None:
+    graph = load("document")
+    assert graph.entries(MediaFile) == ("pdf",)
+    assert graph.entries(Prompt) == ("ocr",)
+    out = [edge for edge in graph.edges if edge.target == "output" and edge.source == "ocr"]
+    assert out[0].carries == (TextInput,)
+
+
+async def test_two_documents_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(encoded(drawn("one"), "PDF"))
+    pdf = PdfPages(Setup("pdf"))
+    runs = [collect(pdf, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
+    found = await asyncio.gather(*runs)
+    assert all(isinstance(one[0], Image) for one in found)
