@@ -101,7 +101,6 @@ async def _make(
 ) -> Json:
     sources = await _sources(asked, uploads, jobs)
     ids = [f"job_{secrets.token_hex(12)}" for _ in sources]
-    await jobs.check_rate(asker, len(ids))
     async with jobs.database.transaction() as connection:
         if key is not None:
             earlier = await lock_request(connection, asker.name, key, _digest(asked, uploads), ids)

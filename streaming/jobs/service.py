@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ...components.errors import BadInput, nearest
 from ...pipelines.pipeline import Pipeline
-from ..auth import Principal
 from ..server import Server
 from ..settings import Settings
 from .database import Database
@@ -19,8 +18,6 @@ from .outbox import Outbox
 from .queue import Queue
 from .store import Job, JobStore
 from .work import Work
-
-MINUTE_S = 60.0
 
 
 class Jobs:
@@ -73,31 +70,10 @@ class Jobs:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.database.close()
 
-    async def check_rate(self, asker: Principal, count: int) -> None:
-        """Refuse jobs beyond the key's limit for a minute.
-
-        Raises:
-            RateLimited: try again later.
-        """
-        most = asker.requests_per_minute
-        if most is None:
-            return
-        made = await self.store.made_lately(asker.name, MINUTE_S)
-        if made + count > most:
-            raise RateLimited(
-                f"this key may make {most} jobs a minute; {made} were made", where="jobs"
-            )
-
     async def stop(self, jobs: Sequence[Job]) -> None:
         """Have jobs that were cancelled or deleted stop where they run."""
         for job in jobs:
             await self.queue.abort(job.id)
-
-
-class RateLimited(BadInput):
-    """The key made too many jobs."""
-
-    code = "rate_limited"
 
 
 def inputs_of(settings: Settings) -> Inputs:

@@ -149,17 +149,6 @@ class JobStore:
             )
             return [Job(**row) for row in await cursor.fetchall()]
 
-    async def made_lately(self, owner: str, seconds: float) -> int:
-        """Jobs that an owner made within the last `seconds`."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT count(*) AS n FROM motet_jobs WHERE owner = %s"
-                " AND created_at > now() - make_interval(secs => %s)",
-                (owner, seconds),
-            )
-            row = await cursor.fetchone()
-        return row["n"] if row else 0
-
     async def start(self, job_id: str) -> Job | None:
         """Take a job on: its attempt goes up by one. None: it is over, or its owner has as many
         jobs at work as allowed (then it stays "queued")."""
