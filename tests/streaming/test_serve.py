@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,3 +125,15 @@ def test_keys_are_made_listed_and_removed(tmp_path: Path) -> None:
     assert run("keys", "list", "--keys-file", file).stdout == "alice\n"
     assert run("keys", "remove", "alice", "--keys-file", file).returncode == 0
     assert run("keys", "add", "--keys-file", file).returncode == 2
+
+
+async def test_status_shows_nodes_and_says_when_nobody_answers(pipeline: str) -> None:
+    async with serving(pipeline) as (url, _):
+        address = url.replace("ws", "http", 1)
+        shown = await asyncio.to_thread(run, "status", "--url", address)
+        assert shown.returncode == 0
+        assert "quiet: ready, 0 of 64 sessions" in shown.stdout
+        assert re.search(r"vad +vad/silero +1/1 +0/256", shown.stdout)
+    gone = run("status", "--url", address)
+    assert gone.returncode == 2
+    assert "no server answers" in gone.stderr
