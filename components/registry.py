@@ -26,7 +26,15 @@ class Entry:
     @property
     def missing(self) -> tuple[str, ...]:
         """The packages that aren't installed here; looks them up without importing them."""
-        return tuple(name for name in self.packages if importlib.util.find_spec(name) is None)
+        return tuple(name for name in self.packages if not is_there(name))
+
+
+def is_there(package: str) -> bool:
+    """Whether a package, or one inside another ("a.b"), is installed."""
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 ENTRIES: dict[str, Entry] = {
@@ -56,6 +64,12 @@ ENTRIES: dict[str, Entry] = {
         "who spoke when, offline: voices clustered by their spectrum",
         extra="diarize",
         packages=("torch", "scipy", "av", "onnxruntime", "resemblyzer"),
+    ),
+    "diarize/pyannote": Entry(
+        "diarize.pyannote:PyannoteDiarizer",
+        "who spoke when, by pyannote.audio, with weights that you give",
+        extra="pyannote",
+        packages=("torch", "av", "pyannote.audio"),
     ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",

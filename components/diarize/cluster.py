@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..base import Component, Context, Options, Setup
+from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
-from ..frames import Data, Frame, MediaFile, Progress, Samples, Segment
+from ..frames import MediaFile, Samples
 from ..media_read import MediaReader
 from ..models import lacking
 from ..speech import SileroModel, Span, SpanFinder, SpanRules, SpeechStream, speech_model
-from ..transcription import (
-    TranscribeOptions,
-    full_text,
-    kind_of,
-    options_of,
-    segment_from,
-    segment_json,
-)
-from .label import label, names
+from ..transcription import TranscribeOptions
+from .diarizer import Diarization, Diarizer
+from .label import names
 from .spectral import SpeakerCount, cluster
-from .turns import RATE_HZ, Turn, WindowRules, bounds, timeline
+from .turns import RATE_HZ, WindowRules, bounds, timeline
 from .voice import VoiceEncoder, unit, weights_path
 
 _BLOCK_S = 10.0
@@ -50,30 +39,9 @@ class ClusterOptions(Options):
     vad: str = "silero-vad"
 
 
-@dataclass(frozen=True, slots=True)
-class Diarization:
-    """Turns in order of time, and a name for each speaker."""
+class ClusterDiarizer(Diarizer):
+    """Windows of speech, a voice for each, clusters of voices; see `Diarizer`."""
 
-    turns: list[Turn]
-    named: dict[int, str]
-
-    def json(self) -> list[dict[str, Any]]:
-        """The turns as they stand in results."""
-        return [
-            {"speaker": self.named[turn.speaker], "start": turn.start_s, "end": turn.end_s}
-            for turn in self.turns
-        ]
-
-
-class ClusterDiarizer(Component):
-    """Adds speakers to the transcript of the same file, or gives the turns alone.
-
-    A `MediaFile` starts it; segments and progress of a transcriber pass on as they come, and its
-    transcript leaves with speakers on words and segments. Files that don't ask pass untouched.
-    """
-
-    accepts: ClassVar[tuple[type[Frame], ...]] = (MediaFile, Segment, Progress, Data)
-    emits: ClassVar[tuple[type[Frame], ...]] = (Segment, Progress, Data)
     options = ClusterOptions
 
     def __init__(self, setup: Setup) -> None:
@@ -81,9 +49,6 @@ class ClusterDiarizer(Component):
         self._options = ClusterOptions.model_validate(dict(setup.options))
         self._rules = WindowRules(
             self._options.window_s, self._options.hop_s, self._options.bridge_s
-        )
-        self._pool = ThreadPoolExecutor(
-            setup.resources.threads, thread_name_prefix=f"{setup.node} voices"
         )
         self._encoder: VoiceEncoder | None = None
         self._vad: SileroModel | None = None
@@ -98,47 +63,11 @@ class ClusterDiarizer(Component):
             missing.append(error.message)
         return missing
 
-    async def load(self) -> None:
+    def open(self) -> None:
         """Read both networks; they take 20 MB."""
-
-        def read() -> None:
-            torch.set_num_threads(self.setup.resources.threads)
-            self._encoder = VoiceEncoder()
-            self._vad = speech_model(self._options.vad)
-
-        await asyncio.get_running_loop().run_in_executor(self._pool, read)
-
-    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        """See the class. Raises `BadInput` where the file or a known speaker's can't be read."""
-        del context
-        finding: asyncio.Future[Diarization] | None = None
-        stop = threading.Event()
-        answered = False
-        try:
-            async for frame in frames:
-                if isinstance(frame, MediaFile):
-                    options = options_of(frame)
-                    if options.diarize:
-                        finding = self._start(frame, options, stop)
-                elif isinstance(frame, Data) and kind_of(frame) == "known_chunk":
-                    continue
-                elif isinstance(frame, Data) and kind_of(frame) == "transcript":
-                    answered = True
-                    yield frame if finding is None else with_speakers(frame.value, await finding)
-                else:
-                    yield frame
-            if finding is not None and not answered:
-                yield Data({"kind": "turns", "turns": (await finding).json()})
-        finally:
-            stop.set()
-            if finding is not None:
-                finding.cancel()
-
-    def _start(
-        self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
-    ) -> asyncio.Future[Diarization]:
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._pool, self.diarize, file, options, stop)
+        torch.set_num_threads(self.setup.resources.threads)
+        self._encoder = VoiceEncoder()
+        self._vad = speech_model(self._options.vad)
 
     def diarize(
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
@@ -173,10 +102,6 @@ class ClusterDiarizer(Component):
                 param="known_speaker_references",
             )
         return self._encoder.voice(pcm)
-
-    async def close(self) -> None:
-        """Wait for the file at work; it stops at its next block."""
-        await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
 
 
 class _Windows:
@@ -214,15 +139,3 @@ class _Windows:
         self.vectors.append(unit(self._encoder.embed(pieces)))
         self.windows += found
         self.spans.append(span)
-
-
-def with_speakers(transcript: Mapping[str, Any], found: Diarization) -> Data:
-    """A transcript with speakers on its words and segments, and its turns."""
-    before = [segment_from(shape) for shape in transcript["segments"]]
-    segments = label(before, found.turns, found.named)
-    shapes = [segment_json(segment) for segment in segments]
-    speakers = list(dict.fromkeys(found.named[turn.speaker] for turn in found.turns))
-    return Data(
-        {**transcript, "segments": shapes, "speakers": speakers, "turns": found.json()}
-        | {"text": full_text(segments)}
-    )

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from motet.components.base import Context, Setup
-from motet.components.diarize.cluster import ClusterDiarizer, Diarization, with_speakers
+from motet.components.diarize.cluster import ClusterDiarizer
+from motet.components.diarize.diarizer import Diarization, with_speakers
 from motet.components.diarize.label import label, letter, names
 from motet.components.diarize.spectral import SpeakerCount, cluster
 from motet.components.diarize.turns import Turn
