@@ -6,19 +6,25 @@ import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
+from pydantic import ValidationError
 
 from ..components.errors import MotetError
-from ..components.frames import Completed, Frame, TextDelta, ToolCall, Usage
+from ..components.frames import Completed, Frame, Likeliest, TextDelta, ToolCall, Usage
 from .auth import Principal
+from .chatparts import PartReader
 from .chatrequest import ChatRequest
+from .fetch import TooLarge
+from .hangup import HungUp, while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
+from .upload import Upload, received
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -38,8 +44,8 @@ class Answer:
         """Take a frame; the `delta` that it makes of a streamed choice, None if it makes none."""
         if isinstance(frame, TextDelta):
             self.text += frame.text
-            self.logprobs += [token_logprob(token, value) for token, value in frame.logprobs]
-            return {"content": frame.text} if frame.text else None
+            self.logprobs += logprobs_of(frame)
+            return {"content": frame.text} if frame.text or frame.logprobs else None
         if isinstance(frame, ToolCall):
             return self._call(frame)
         if isinstance(frame, Completed):
@@ -74,21 +80,31 @@ class Answer:
         return message
 
 
+def logprobs_of(frame: TextDelta) -> list[Json]:
+    """The log probabilities of a frame's tokens as OpenAI writes them."""
+    tops = frame.top or (Likeliest(),) * len(frame.logprobs)
+    return [
+        {**token_logprob(token, value), "top_logprobs": [token_logprob(*one) for one in top.tokens]}
+        for (token, value), top in zip(frame.logprobs, tops, strict=True)
+    ]
+
+
 def token_logprob(token: str, value: float) -> Json:
-    """A token's log probability as OpenAI writes it."""
-    entry = {"token": token, "logprob": value, "bytes": list(token.encode())}
-    return {**entry, "top_logprobs": []}
+    """A token and its log probability."""
+    return {"token": token, "logprob": value, "bytes": list(token.encode())}
 
 
 @router.post("/v1/chat/completions", response_model=None)
 async def complete(
-    body: ChatRequest,
+    request: Request,
     server: Annotated[Server, Depends(server_of)],
     asker: Annotated[Principal, Depends(principal_of)],
 ) -> Response:
-    """Answer a conversation, whole or as server-sent events."""
-    pipeline = server.find(body.model, accepts=["Prompt"])
-    prompt = await body.prompt(server)
+    """Answer a conversation, whole or as server-sent events. The body is JSON, or a form with the
+    JSON as its field "request" and files that parts name as "attachment:NAME"."""
+    async with asked(request, server) as (body, uploads):
+        pipeline = server.find(body.model, accepts=["Prompt"])
+        prompt = await body.prompt(PartReader(server, asker.name, uploads))
     head: Json = {
         "id": "chatcmpl-" + secrets.token_hex(12),
         "created": int(time.time()),
@@ -97,11 +113,63 @@ async def complete(
     }
     runs = [pipeline.ask(prompt, key=asker.name) for _ in range(body.n)]
     if not body.stream:
-        answers = [await whole(run) for run in runs]
+        try:
+            answers = await while_connected(request, wholes(runs))
+        except HungUp:
+            return Response(status_code=499)
         return JSONResponse(completion(head, answers, logprobs=body.logprobs))
     first = await anext(runs[0], None)
     events = stream(head, body, first, runs)
     return StreamingResponse(events, media_type="text/event-stream")
+
+
+@asynccontextmanager
+async def asked(
+    request: Request, server: Server
+) -> AsyncGenerator[tuple[ChatRequest, dict[str, Upload]]]:
+    """The request, and the files that came along, which are there while the context lasts.
+
+    Raises:
+        RequestValidationError: it isn't as it should be.
+        BadInput: the form is broken.
+    """
+    limit = server.settings.max_upload_bytes
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        yield parsed(await bounded(request, limit)), {}
+        return
+    folder = server.settings.data_dir / "uploads"
+    async with received(request, folder, limit_bytes=limit) as form:
+        texts = [value for name, value in form.fields if name == "request"]
+        yield parsed((texts or [""])[0].encode()), dict(form.files)
+
+
+async def bounded(request: Request, limit_bytes: int) -> bytes:
+    """The body, if it isn't over the limit.
+
+    Raises:
+        TooLarge: it is.
+    """
+    body = bytearray()
+    async for block in request.stream():
+        body += block
+        if len(body) > limit_bytes:
+            raise TooLarge(f"more than {limit_bytes} bytes", where="body")
+    return bytes(body)
+
+
+def parsed(body: bytes) -> ChatRequest:
+    """The JSON of a request, checked."""
+    try:
+        return ChatRequest.model_validate_json(body)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False)
+        places = [{**fault, "loc": ("body", *fault["loc"])} for fault in faults]
+        raise RequestValidationError(places) from error
+
+
+async def wholes(runs: list[AsyncGenerator[Frame]]) -> list[Answer]:
+    """Gather the answers, one after the other."""
+    return [await whole(run) for run in runs]
 
 
 async def whole(run: AsyncGenerator[Frame]) -> Answer:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from ..components.errors import BadInput
 from ..components.frames import CallRequest, ImagePart, Message, Prompt, Tool
-from .fetch import fetch_bytes
-
-if TYPE_CHECKING:
-    from .server import Server
+from .chatparts import Body, PartReader, placed
 
 Json = dict[str, Any]
-MAX_IMAGE_BYTES = 20 * 1024 * 1024
 ROLES = {"developer": "system", "function": "tool"}
-
-
-class Body(BaseModel):
-    """Base of the request's parts; what isn't known is refused, never ignored."""
-
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 class StreamOptions(Body):
@@ -64,18 +52,6 @@ class Call(Body):
     function: Named
 
 
-class ImageUrl(Body):
-    """A picture's place; "original" is looked at as closely as "high"."""
-
-    url: str
-    detail: Literal["auto", "low", "high", "original"] = "auto"
-
-    @property
-    def closeness(self) -> Literal["auto", "low", "high"]:
-        """How closely components are asked to look."""
-        return "high" if self.detail == "original" else self.detail
-
-
 class ChatMessage(Body):
     """One message; `content` is text or parts."""
 
@@ -88,7 +64,10 @@ class ChatMessage(Body):
 
 
 class ChatRequest(Body):
-    """The parameters that are honoured; one that isn't is a 400 that names it."""
+    """The parameters that are honoured; one that isn't is a 400 that names it.
+
+    `image_tokens`, which OpenAI hasn't, bounds what all pictures and frames of clips may take.
+    """
 
     model: str | None = None
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
@@ -106,6 +85,7 @@ class ChatRequest(Body):
     response_format: Json | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    image_tokens: Annotated[int, Field(ge=1)] | None = None
     user: str | None = None
     safety_identifier: str | None = None
     metadata: dict[str, str] | None = None
@@ -126,14 +106,14 @@ class ChatRequest(Body):
         """Whether a stream ends with its usage."""
         return self.stream_options is not None and self.stream_options.include_usage
 
-    async def prompt(self, server: Server) -> Prompt:
-        """The prompt that it stands for; pictures are fetched through the guard.
+    async def prompt(self, reader: PartReader) -> Prompt:
+        """The prompt that it stands for; what its parts name is fetched through the guard.
 
         Raises:
             BadInput: a part, the tool choice or the format can't be used.
         """
         return Prompt(
-            messages=tuple([await message_of(one, server) for one in self.messages]),
+            messages=tuple([await message_of(one, reader) for one in self.messages]),
             tools=tuple(tool_of(tool) for tool in self.tools or ()),
             tool_choice=choice_of(self.tool_choice),
             max_tokens=self.max_completion_tokens or self.max_tokens,
@@ -144,54 +124,25 @@ class ChatRequest(Body):
             spoken=False,
             schema=schema_of(self.response_format),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
+            image_tokens=self.image_tokens,
         )
 
 
-async def message_of(message: ChatMessage, server: Server) -> Message:
+async def message_of(message: ChatMessage, reader: PartReader) -> Message:
     """A message as components know it."""
-    texts: list[str] = []
-    images: list[ImagePart] = []
-    parts = message.content if isinstance(message.content, list) else []
+    pieces: list[str | ImagePart] = []
     if isinstance(message.content, str):
-        texts.append(message.content)
-    for part in parts:
-        kind = part.get("type")
-        if kind == "text":
-            texts.append(str(part.get("text", "")))
-        elif kind == "image_url":
-            images.append(await image_of(part.get("image_url"), server))
-        else:
-            raise BadInput(
-                f"a content part of type {kind!r} is not possible; known: text, image_url",
-                where="messages",
-                param="messages",
-            )
+        pieces.append(message.content)
+    else:
+        for part in message.content or ():
+            pieces += await reader.read(part)
+    text, images = placed(pieces)
     role: Any = ROLES.get(message.role, message.role)
     calls = [
         CallRequest(call.id, call.function.name, call.function.arguments)
         for call in message.tool_calls or ()
     ]
-    return Message(role, "\n".join(texts), tuple(images), tuple(calls), message.tool_call_id)
-
-
-async def image_of(part: Any, server: Server) -> ImagePart:
-    """A picture from a data URL, or fetched from an https URL through the guard."""
-    try:
-        asked = ImageUrl.model_validate({"url": part} if isinstance(part, str) else part)
-        if not asked.url.startswith("data:"):
-            data = await fetch_bytes(
-                asked.url,
-                limit_bytes=MAX_IMAGE_BYTES,
-                allow_loopback=server.settings.allow_loopback_urls,
-                param="messages",
-            )
-            return ImagePart(data, asked.closeness)
-        head, _, text = asked.url.partition(",")
-        if not head.endswith(";base64"):
-            raise ValueError("only base64 data URLs are read")
-        return ImagePart(base64.b64decode(text, validate=True), asked.closeness)
-    except (ValueError, binascii.Error) as error:
-        raise BadInput(f"image_url: {error}", where="messages", param="messages") from error
+    return Message(role, text, images, tuple(calls), message.tool_call_id)
 
 
 def tool_of(tool: ToolSpec) -> Tool:

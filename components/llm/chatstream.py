@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..errors import ComponentFailed
-from ..frames import Completed, Frame, TextDelta, ToolCall, Usage
+from ..frames import Completed, Frame, Likeliest, TextDelta, ToolCall, Usage
 from ..httpstream import error_of
 from .chat import Json
 
@@ -79,7 +79,7 @@ class ChatStream:
     def _delta(self, delta: Json, logprobs: Any) -> Iterator[Frame]:
         text = _text(delta.get("content")) or _text(delta.get("refusal"))
         if text:
-            yield TextDelta(text, self.spoken, _logprobs(logprobs))
+            yield TextDelta(text, self.spoken, *_logprobs(logprobs))
         calls = _dicts(delta.get("tool_calls"))
         if isinstance(delta.get("function_call"), dict):
             calls.append({"index": 0, "function": delta["function_call"]})
@@ -133,9 +133,16 @@ def _text(content: Any) -> str:
     return "".join(str(part.get("text") or "") for part in _dicts(content))
 
 
-def _logprobs(value: Any) -> tuple[tuple[str, float], ...]:
+def _logprobs(value: Any) -> tuple[tuple[tuple[str, float], ...], tuple[Likeliest, ...]]:
+    """Each token's, and the likeliest in its place where the server tells them."""
     entries = _dicts(cast("Json", value).get("content")) if isinstance(value, dict) else []
-    return tuple((str(entry.get("token")), float(entry.get("logprob") or 0.0)) for entry in entries)
+    tops = [_dicts(entry.get("top_logprobs")) for entry in entries]
+    likeliest = tuple(Likeliest(tuple(_pair(one) for one in top)) for top in tops)
+    return tuple(_pair(entry) for entry in entries), likeliest if any(tops) else ()
+
+
+def _pair(entry: Json) -> tuple[str, float]:
+    return str(entry.get("token")), float(entry.get("logprob") or 0.0)
 
 
 def _usage(value: Json) -> Usage:

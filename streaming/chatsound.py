@@ -1,0 +1,30 @@
+"""What is said in a recording, by a pipeline of this server that transcribes files."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..components.frames import Data, MediaFile, Segment
+from ..components.transcription import kind_of
+
+if TYPE_CHECKING:
+    from .server import Server
+
+
+async def transcript_of(path: Path, server: Server, *, key: str) -> str:
+    """The text of a recording or of a clip's sound; empty when nobody speaks.
+
+    Raises:
+        BadInput: no pipeline here transcribes files, or there is no sound in it.
+    """
+    pipeline = server.find(None, accepts=["MediaFile"], emits=["Segment"])
+    said: list[str] = []
+    async with aclosing(pipeline.ask(MediaFile(str(path), "the recording"), key=key)) as frames:
+        async for frame in frames:
+            if isinstance(frame, Segment):
+                said.append(frame.text.strip())
+            elif isinstance(frame, Data) and kind_of(frame) == "transcript":
+                return str(frame.value.get("text", "")).strip()
+    return " ".join(said).strip()
