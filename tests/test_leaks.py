@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 from caller import calling, speech
 from serving import serving
+from websockets.asyncio.client import connect
 
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
 from motet.streaming.bench.clip import make
 from motet.streaming.bench.sockets import InProcess
@@ -88,3 +94,35 @@ async def test_a_new_call_hears_nothing_of_the_one_before() -> None:
             await second.until("session.created")
             await asyncio.sleep(0.5)
             assert second.kinds() == ["session.created"]
+
+
+async def test_a_reader_that_stops_reading_costs_little_and_is_let_go() -> None:
+    """An answer of half an hour, to a client that takes nothing: the pipeline waits for it, then
+    the server gives it up, and nobody else notices."""
+    spec = graph_of(Plan(sessions=4)).spec.model_dump()
+    spec["nodes"]["llm"]["options"] = {"text": "This is one more sentence. " * 2000}
+    spec["conversation"]["max_answer_tokens"] = 100_000
+    graph = build(PipelineSpec.model_validate(spec))
+    hello = speech("Hello there, how are you?")
+    with serving(graph, max_sessions=4) as address:
+        url = f"{address.replace('http', 'ws', 1)}/v1/realtime"
+        async with connect(url, max_size=None, max_queue=2, close_timeout=1) as deaf:
+            await deaf.recv()
+            before = psutil.Process().memory_info().rss
+            content = [{"type": "input_text", "text": "hello"}]
+            item = {"type": "message", "role": "user", "content": content}
+            await deaf.send(json.dumps({"type": "conversation.item.create", "item": item}))
+            await deaf.send(json.dumps({"type": "response.create"}))
+            await asyncio.sleep(3)
+            async with calling(address) as other:
+                await other.say(hello, pace=4)
+                await other.until("response.output_audio.delta")
+            assert psutil.Process().memory_info().rss - before < 64 * 2**20
+            async with asyncio.timeout(40):
+                while (await status(address))["sessions"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.5)
+
+
+async def status(address: str) -> dict[str, Any]:
+    async with httpx.AsyncClient() as http:
+        return (await http.get(f"{address}/v1/status")).json()["pipelines"][0]
