@@ -8,6 +8,7 @@ import signal
 import time
 from typing import Any
 
+import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from ...components.base import Resources
@@ -47,13 +48,23 @@ class NodeServer:
         )
         self._health: Any = _untyped(health).aio.HealthServicer()
 
-    async def serve(self, address: str, *, signals: bool = True) -> None:
+    async def serve(
+        self, address: str, *, health_address: str | None = None, signals: bool = True
+    ) -> None:
         """Listen, load, and serve until drained.
+
+        Health is on the same port, or in the clear on `health_address`: Kubernetes' probes speak
+        no TLS.
 
         Raises:
             MotetError: the component can't be loaded, or the address be bound.
         """
-        bound = await self._server.start(address, also=self._add_health)
+        apart = grpc.aio.server() if health_address else None
+        bound = await self._server.start(address, also=None if apart else self._add_health)
+        if apart is not None and health_address is not None:
+            self._add_health(apart)
+            apart.add_insecure_port(health_address)
+            await apart.start()
         logger.info("%s at %s", self._place.node.name, bound)
         await self._say(Health.SERVING, LIVENESS, "")
         await self._say(Health.NOT_SERVING, STARTUP, READINESS)
@@ -67,6 +78,8 @@ class NodeServer:
             await self._finish()
         finally:
             await self._server.stop()
+            if apart is not None:
+                await apart.stop(0)
             await self._place.component.close()
 
     def _add_health(self, server: Any) -> None:

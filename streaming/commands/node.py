@@ -17,6 +17,7 @@ def add(commands: Commands) -> None:
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("node", metavar="NODE", help="the node of it")
     command.add_argument("--address", default="127.0.0.1:50061", help="where to listen")
+    command.add_argument("--health-address", help="gRPC health in the clear; default: same port")
     command.add_argument("--cpus", type=float, help="cores that it may use; default: all")
     command.add_argument("--grace-s", type=float, default=3600.0, help="for what runs at SIGTERM")
     command.add_argument("--tls-dir", type=Path, help="ca.crt, tls.crt, tls.key")
@@ -41,5 +42,5 @@ def run_node(parsed: argparse.Namespace) -> int:
     resources = Resources(cpus, node.spec.resources.gpus)
     tls = MutualTls.of(parsed.tls_dir) if parsed.tls_dir else None
     server = NodeServer(node, resources, tls=tls, grace_s=parsed.grace_s)
-    asyncio.run(server.serve(parsed.address))
+    asyncio.run(server.serve(parsed.address, health_address=parsed.health_address))
     return 0

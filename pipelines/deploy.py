@@ -1,0 +1,261 @@
+"""A graph as Kubernetes objects: a gateway at the doors, each component scaled on its own."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, cast
+
+import yaml
+
+from ..components.errors import Flaw, SpecError
+from .graph import Graph, Node
+
+Object = dict[str, Any]
+HOP_PORT, HEALTH_PORT, HTTP_PORT, GRPC_PORT = 50061, 50062, 8000, 50051
+FILE = "/etc/motet/pipeline.yaml"
+DRAIN_MARGIN_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class DeploySettings:
+    """What the manifests need to know beyond the graph.
+
+    `keys_secret` has the API keys (entry `api-keys`, and `metrics-key` for Prometheus).
+    `tls_secret` has `ca.crt`, `tls.crt`, `tls.key` for the connections between gateway and
+    components. `models_claim` is a volume claim mounted read-only at /models. `surge` False
+    replaces a pod by stopping it first, for clusters without a spare GPU.
+    """
+
+    image: str
+    namespace: str = "default"
+    keys_secret: str = "motet-keys"
+    tls_secret: str | None = None
+    prometheus_url: str = "http://prometheus-operated.monitoring.svc:9090"
+    models_claim: str | None = None
+    gateways: int = 2
+    surge: bool = True
+
+
+def check(graph: Graph) -> None:
+    """Refuse what Kubernetes can't do.
+
+    Raises:
+        SpecError: with every setting that has no translation.
+    """
+    flaws = [
+        Flaw(
+            f"nodes.{name}.resources.gpus",
+            f"Kubernetes hands out whole GPUs, got {node.spec.resources.gpus:g}",
+        )
+        for name, node in graph.nodes.items()
+        if node.spec.resources.gpus % 1
+    ]
+    if flaws:
+        raise SpecError(flaws, file=f"{graph.name} on kubernetes")
+
+
+class Naming:
+    """Names, labels and metadata of a graph's objects."""
+
+    def __init__(self, graph: Graph, settings: DeploySettings) -> None:
+        self.graph = graph
+        self.settings = settings
+        self.base = "motet-" + graph.name.replace(".", "-").replace("_", "-")
+        self.text = yaml.safe_dump(
+            graph.spec.model_dump(mode="json", exclude_defaults=True), sort_keys=False
+        )
+
+    def name(self, part: str) -> str:
+        """The name of a part's objects; parts are node names and "gateway"."""
+        return f"{self.base}-{part.replace('_', '-')}"
+
+    def labels(self, part: str) -> dict[str, str]:
+        """What selects a part's pods."""
+        return {
+            "app.kubernetes.io/name": "motet",
+            "app.kubernetes.io/instance": self.graph.name,
+            "app.kubernetes.io/component": part,
+        }
+
+    def metadata(self, part: str, **annotations: str) -> Object:
+        """Metadata of a part's object."""
+        found: Object = {
+            "name": self.name(part),
+            "namespace": self.settings.namespace,
+            "labels": self.labels(part),
+        }
+        if annotations:
+            found["annotations"] = annotations
+        return found
+
+    @property
+    def digest(self) -> str:
+        """Changes with the graph, so that pods are replaced when it is edited."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    @property
+    def grace_s(self) -> int:
+        """The longest session, and some time to say goodbye."""
+        return math.ceil(self.graph.spec.sessions.max_age_s) + DRAIN_MARGIN_S
+
+    def target(self, node: str) -> str:
+        """Where the gateway finds a node's replicas: the headless service has all addresses."""
+        return f"{self.name(node)}.{self.settings.namespace}.svc:{HOP_PORT}"
+
+
+def shared(naming: Naming) -> list[Object]:
+    """The pipeline file, and who the pods are."""
+    metadata = naming.metadata("pipeline")
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {"pipeline.yaml": naming.text},
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": metadata,
+            "automountServiceAccountToken": False,
+        },
+    ]
+
+
+def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object:
+    """A pod template: an unprivileged container on a read-only root, with the pipeline file."""
+    settings = naming.settings
+    volumes: list[Object] = [
+        {"name": "pipeline", "configMap": {"name": naming.name("pipeline")}},
+        {"name": "tmp", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+    ]
+    mounts: list[Object] = [
+        {"name": "pipeline", "mountPath": "/etc/motet", "readOnly": True},
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "shm", "mountPath": "/dev/shm"},
+    ]
+    if settings.tls_secret:
+        volumes.append({"name": "tls", "secret": {"secretName": settings.tls_secret}})
+        mounts.append({"name": "tls", "mountPath": "/etc/motet-tls", "readOnly": True})
+    if settings.models_claim:
+        claim = {"claimName": settings.models_claim, "readOnly": True}
+        volumes.append({"name": "models", "persistentVolumeClaim": claim})
+        mounts.append({"name": "models", "mountPath": "/models", "readOnly": True})
+    whole = {
+        **container,
+        "image": settings.image,
+        "env": [{"name": "HOME", "value": "/tmp"}, *container.get("env", [])],
+        "volumeMounts": mounts,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        # Endpoints are told first: no new run comes to a pod that has begun to drain.
+        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+    }
+    return {
+        "metadata": {
+            "labels": naming.labels(part),
+            "annotations": {"motet.dev/pipeline": naming.digest},
+        },
+        "spec": {
+            "serviceAccountName": naming.name("pipeline"),
+            "automountServiceAccountToken": False,
+            # Kubernetes' own MOTET_… variables would look like settings.
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": grace_s,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 10001,
+                "fsGroup": 10001,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": naming.labels(part)},
+                }
+            ],
+            "containers": [whole],
+            "volumes": volumes,
+        },
+    }
+
+
+def deployment(naming: Naming, part: str, template: Object, replicas: int | None) -> Object:
+    """A Deployment; `replicas` None leaves the number to an autoscaler."""
+    surge = naming.settings.surge
+    rolling = {"maxUnavailable": 0 if surge else 1, "maxSurge": 1 if surge else 0}
+    spec: Object = {
+        "selector": {"matchLabels": naming.labels(part)},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+        "template": template,
+    }
+    if replicas is not None:
+        spec = {"replicas": replicas, **spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": naming.metadata(part),
+        "spec": spec,
+    }
+
+
+def budget(naming: Naming, part: str) -> Object:
+    """At most one pod at a time is evicted, and a broken one always may be."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": naming.metadata(part),
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": naming.labels(part)},
+        },
+    }
+
+
+def scaled(node: Node) -> bool:
+    """Whether a node's number of replicas moves."""
+    return node.spec.scale.min_replicas != node.spec.scale.max_replicas
+
+
+def manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
+    """All objects, in an order in which they can be applied.
+
+    Raises:
+        SpecError: the graph has what Kubernetes can't do.
+    """
+    from .deploygateway import gateway
+    from .deploynode import node_objects
+    from .deploywatch import watching
+
+    check(graph)
+    naming = Naming(graph, settings)
+    objects = shared(naming)
+    for name in graph.order:
+        objects += node_objects(naming, graph.nodes[name])
+    return [*objects, *gateway(naming), *watching(naming)]
+
+
+def render(objects: list[Object]) -> str:
+    """The objects as one YAML stream for `kubectl apply -f -`."""
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as people write them."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return cast("Any", dumper).represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

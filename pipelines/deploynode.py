@@ -1,0 +1,176 @@
+"""The Kubernetes objects of one component: its pods, their addresses, and how it scales."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..components import registry
+from .deploy import (
+    FILE,
+    HEALTH_PORT,
+    HOP_PORT,
+    Naming,
+    Object,
+    budget,
+    deployment,
+    pod,
+    scaled,
+)
+from .graph import Node
+
+LONGEST_WINDOW_S = 3600
+
+
+def node_objects(naming: Naming, node: Node) -> list[Object]:
+    """Deployment, headless Service, budget, network policy, and an autoscaler if it scales."""
+    scale = node.spec.scale
+    template = pod(naming, node.name, container(naming, node), grace_s=naming.grace_s)
+    replicas = None if scaled(node) else scale.min_replicas
+    objects = [
+        deployment(naming, node.name, template, replicas),
+        service(naming, node),
+        budget(naming, node.name),
+        policy(naming, node),
+    ]
+    return [*objects, scaled_object(naming, node)] if scaled(node) else objects
+
+
+def container(naming: Naming, node: Node) -> Object:
+    """`motet node`, with probes for starting, taking runs, and living."""
+    command = ["motet", "node", FILE, node.name, "--address", f"0.0.0.0:{HOP_PORT}"]
+    command += ["--health-address", f"0.0.0.0:{HEALTH_PORT}"]
+    command += ["--cpus", f"{cpus(node):g}", "--grace-s", str(naming.grace_s)]
+    if naming.settings.tls_secret:
+        command += ["--tls-dir", "/etc/motet-tls"]
+    return {
+        "name": "node",
+        "command": command,
+        "ports": [
+            {"name": "hop", "containerPort": HOP_PORT},
+            {"name": "health", "containerPort": HEALTH_PORT},
+        ],
+        # Loading may take a quarter of an hour, and a busy pod is never a dead one.
+        "startupProbe": probe("startup", periodSeconds=5, failureThreshold=180),
+        "readinessProbe": probe("readiness", periodSeconds=5, failureThreshold=1),
+        "livenessProbe": probe("liveness", periodSeconds=20, failureThreshold=6, timeoutSeconds=10),
+        "resources": resources(node),
+    }
+
+
+def probe(service: str, **timing: int) -> Object:
+    """A native gRPC probe of one health service."""
+    return {"grpc": {"port": HEALTH_PORT, "service": service}, **timing}
+
+
+def cpus(node: Node) -> float:
+    """The cores of a replica: what the file says, else one."""
+    return node.spec.resources.cpus or 1.0
+
+
+def resources(node: Node) -> Object:
+    """Requests and limits; memory is a limit only where the file says it."""
+    asked = node.spec.resources
+    requests: dict[str, Any] = {"cpu": f"{math.ceil(cpus(node) * 1000)}m"}
+    limits: dict[str, Any] = {}
+    if asked.memory_gb is not None:
+        requests["memory"] = limits["memory"] = f"{math.ceil(asked.memory_gb * 1024)}Mi"
+    if asked.gpus:
+        limits["nvidia.com/gpu"] = int(asked.gpus)
+    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
+
+
+def service(naming: Naming, node: Node) -> Object:
+    """A headless Service: the gateway sees every pod and spreads runs itself."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": naming.metadata(node.name),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": False,
+            "selector": naming.labels(node.name),
+            "ports": [
+                {
+                    "name": "hop",
+                    "port": HOP_PORT,
+                    "targetPort": "hop",
+                    "appProtocol": "kubernetes.io/h2c",
+                }
+            ],
+        },
+    }
+
+
+def policy(naming: Naming, node: Node) -> Object:
+    """Only the gateway reaches the hop; probes come from the node's kubelet and need no rule."""
+    source = {"podSelector": {"matchLabels": naming.labels("gateway")}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": naming.metadata(node.name),
+        "spec": {
+            "podSelector": {"matchLabels": naming.labels(node.name)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [source], "ports": [{"protocol": "TCP", "port": HOP_PORT}]}],
+        },
+    }
+
+
+def scaled_object(naming: Naming, node: Node) -> Object:
+    """The five settings for KEDA: runs active and waiting at the gateway, per replica.
+
+    The gateway counts, so that a component at zero is woken. `cooldownPeriod` is the way to zero
+    alone; above it, the autoscaler's stabilization window is the delay.
+    """
+    scale = node.spec.scale
+    concurrency = scale.concurrency or registry.component_class(node.spec.use).concurrency
+    where = f'pipeline="{naming.graph.name}",node="{node.name}"'
+    window = f"{max(1, round(scale.window_s))}s"
+    query = " + ".join(
+        f"sum(avg_over_time(motet_node_{what}{{{where}}}[{window}]))"
+        for what in ("active", "queued")
+    )
+    delay_s = min(LONGEST_WINDOW_S, round(scale.scale_down_delay_s))
+    return {
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": naming.metadata(node.name),
+        "spec": {
+            "scaleTargetRef": {"name": naming.name(node.name)},
+            "minReplicaCount": scale.min_replicas,
+            "maxReplicaCount": scale.max_replicas,
+            "pollingInterval": 5,
+            "cooldownPeriod": round(scale.scale_down_delay_s),
+            "fallback": {
+                "failureThreshold": 3,
+                "replicas": max(1, scale.min_replicas),
+                "behavior": "currentReplicasIfHigher",
+            },
+            "advanced": {
+                "horizontalPodAutoscalerConfig": {
+                    "behavior": {
+                        "scaleUp": {"stabilizationWindowSeconds": 0},
+                        "scaleDown": {
+                            "stabilizationWindowSeconds": delay_s,
+                            "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}],
+                        },
+                    }
+                }
+            },
+            "triggers": [
+                {
+                    "type": "prometheus",
+                    "metricType": "AverageValue",
+                    "metadata": {
+                        "serverAddress": naming.settings.prometheus_url,
+                        "query": query,
+                        "threshold": str(concurrency),
+                        "activationThreshold": "0",
+                        # An empty answer is a fault, so that `fallback` holds the replicas.
+                        "ignoreNullValues": "false",
+                    },
+                }
+            ],
+        },
+    }

@@ -1,0 +1,170 @@
+"""Replicas on other hosts: found as they appear, left as they drain, probed by health."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from motet.components.base import Resources
+from motet.components.errors import ComponentFailed, MissingRequirement, SpecError
+from motet.components.frames import Data, End, Frame, TextInput
+from motet.pipelines import Graph, Pipeline, build
+from motet.pipelines.runtimes import runtime_of
+from motet.pipelines.runtimes.fleet import Fleet
+from motet.pipelines.runtimes.nodeserver import LIVENESS, READINESS, STARTUP, NodeServer
+from motet.pipelines.runtimes.remote import RemoteRuntime
+from motet.pipelines.session import Session
+from motet.pipelines.spec import PipelineSpec
+
+pytestmark = pytest.mark.timeout(40)
+Health = health_pb2.HealthCheckResponse
+
+
+def graph(use: str = "workerfakes:Worker", **node: Any) -> Graph:
+    spec = {"name": "t", "nodes": {"a": {"use": use, **node}}, "edges": ["input -> a -> output"]}
+    return build(PipelineSpec.model_validate(spec))
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+async def ask(session: Session, number: int, text: str) -> list[Frame]:
+    session.start(number, TextInput(text))
+    found: list[Frame] = []
+    async with asyncio.timeout(10):
+        async for which, _, frame in session:
+            if which == number:
+                if isinstance(frame, End):
+                    return found
+                found.append(frame)
+    raise AssertionError("the session ended")
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what is awaited is another process
+            await asyncio.sleep(0.01)
+
+
+def start(made: Graph, address: str, **options: Any) -> tuple[NodeServer, asyncio.Task[None]]:
+    server = NodeServer(made.nodes["a"], Resources(), grace_s=5.0)
+    return server, asyncio.create_task(server.serve(address, signals=False, **options))
+
+
+async def test_new_replicas_get_runs_and_draining_ones_keep_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, port = graph(scale={"concurrency": 1}), free_port()
+    hosts = ["127.0.0.1"]
+
+    async def addresses(self: Fleet) -> list[str]:
+        return [f"{host}:{port}" for host in hosts]
+
+    monkeypatch.setattr(Fleet, "_addresses", addresses)
+    monkeypatch.setattr("motet.pipelines.runtimes.fleet.LOOK_S", 0.1)
+    first, first_task = start(made, f"127.0.0.1:{port}")
+    runtime = RemoteRuntime(made, {"a": f"any:{port}"}, patience_s=10)
+    async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
+        session.start(1, TextInput("pid"), TextInput("sleep"))
+        assert isinstance((await anext(session))[2], Data)
+        second, second_task = start(made, f"127.0.0.2:{port}")
+        session.start(2, TextInput("pid"))
+        hosts.append("127.0.0.2")
+        assert isinstance((await anext(session))[2], Data), "the new one took the waiting run"
+        assert isinstance((await anext(session))[2], End)
+
+        first.drain()
+        await until(lambda: runtime.status()[0].replicas[0].state == "draining")
+        assert len(await ask(session, 3, "pid")) == 1
+        assert not first_task.done(), "it waits for the run that it has"
+        session.interrupt(1)
+        await first_task
+        hosts.remove("127.0.0.1")
+        assert len(await ask(session, 4, "pid")) == 1
+        second.drain()
+        await second_task
+        await until(lambda: not runtime.ready)
+
+
+async def test_health_tells_starting_serving_and_draining_apart() -> None:
+    made = graph("workerfakes:Loads", options={"load_s": 1.5})
+    port, health_port = free_port(), free_port()
+    address = f"127.0.0.1:{health_port}"
+    server, task = start(made, f"127.0.0.1:{port}", health_address=address)
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub: Any = health_pb2_grpc.HealthStub(channel)
+
+        async def status(service: str) -> int:
+            request = health_pb2.HealthCheckRequest(service=service)
+            return (await stub.Check(request, wait_for_ready=True, timeout=5)).status
+
+        assert await status(LIVENESS) == Health.SERVING
+        assert await status(STARTUP) == await status(READINESS) == Health.NOT_SERVING
+        async with asyncio.timeout(5):
+            async for told in stub.Watch(health_pb2.HealthCheckRequest(service=STARTUP)):
+                if told.status == Health.SERVING:
+                    break
+        assert await status(READINESS) == Health.SERVING
+        targets = [f"a=localhost:{port}"]
+        runtime = runtime_of("remote", made, targets=targets)
+        async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
+            session.start(1, TextInput("pid"), TextInput("sleep"))
+            await anext(session)
+            server.drain()
+            async with asyncio.timeout(5):
+                async for told in stub.Watch(health_pb2.HealthCheckRequest(service=READINESS)):
+                    if told.status == Health.NOT_SERVING:
+                        break
+            assert await status(LIVENESS) == Health.SERVING, "draining isn't dead"
+    await task
+
+
+async def test_what_cannot_load_ends_the_server() -> None:
+    made = graph("workerfakes:Loads", options={"fails": True})
+    _, task = start(made, f"127.0.0.1:{free_port()}")
+    with pytest.raises(MissingRequirement, match="the weights are not there"):
+        await task
+
+
+async def test_nobody_there_is_said_in_time() -> None:
+    made = graph()
+    with pytest.raises(ComponentFailed, match=r"no replica at 127\.0\.0\.1:\d+ in 0\.3 s"):
+        await RemoteRuntime(made, {"a": f"127.0.0.1:{free_port()}"}, patience_s=0.3).start()
+
+
+def test_targets_must_be_those_of_the_nodes() -> None:
+    with pytest.raises(SpecError) as caught:
+        runtime_of("remote", graph(), targets=["b=host:1"])
+    assert [flaw.path for flaw in caught.value.flaws] == ["nodes.a", "targets.b"]
+
+
+async def test_the_command_drains_at_sigterm(tmp_path: Path) -> None:
+    made, port = graph(), free_port()
+    file = tmp_path / "t.yaml"
+    file.write_text(
+        "name: t\nnodes: {a: {use: 'workerfakes:Worker'}}\nedges: [input -> a -> output]"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = ["-P", "-m", "motet", "node", str(file), "a", "--address", f"127.0.0.1:{port}"]
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, env=env)
+    runtime = RemoteRuntime(made, {"a": f"127.0.0.1:{port}"}, patience_s=20)
+    async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
+        session.start(1, TextInput("pid"), TextInput("nap"), TextInput("nap"))
+        assert isinstance((await anext(session))[2], Data)
+        process.send_signal(signal.SIGTERM)
+        got = [(await anext(session))[2] for _ in range(3)]
+        assert got == [TextInput("nap"), TextInput("nap"), End()], "what ran was finished"
+        assert await asyncio.wait_for(process.wait(), 10) == 0

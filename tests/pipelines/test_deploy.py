@@ -1,0 +1,304 @@
+"""Manifests: valid against Kubernetes' own schemas, and as they were read and approved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from motet.components.errors import SpecError
+from motet.pipelines import Graph, build, parse
+from motet.pipelines.deploy import DeploySettings, manifests, render
+from motet.pipelines.spec import PipelineSpec
+
+GOLDEN = Path(__file__).parent / "kubernetes"
+VERSIONS = ("1.30", "1.33", "1.37")
+SETTINGS = DeploySettings("registry.example/motet:1.0", namespace="speech")
+
+
+def graph(**extra: Any) -> Graph:
+    slow = {
+        "use": "fakes:Hear",
+        "scale": {
+            "min_replicas": 2,
+            "max_replicas": 20,
+            "concurrency": 16,
+            "window_s": 10,
+            "scale_down_delay_s": 600,
+        },
+        "resources": {"cpus": 2, "memory_gb": 3},
+    }
+    idle = {
+        "use": "fakes:Answer",
+        "scale": {"min_replicas": 0, "max_replicas": 4, "concurrency": 8},
+        "resources": {"cpus": 4, "gpus": 1, "memory_gb": 24},
+    }
+    nodes = {"asr": slow, "llm": idle, "tts": {"use": "fakes:Say"}}
+    spec = {
+        "name": "voice",
+        "description": "For tests.",
+        "nodes": nodes,
+        "edges": ["input -> asr -> conversation", "conversation -> llm -> tts -> output"],
+        "conversation": {},
+        "sessions": {"max_age_s": 3600},
+        **extra,
+    }
+    return build(PipelineSpec.model_validate(spec))
+
+
+def closed(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+STRING, WHOLE = {"type": "string"}, {"type": "integer", "minimum": 0}
+LABELS = {"type": "object", "additionalProperties": STRING}
+METADATA = closed(["name", "namespace", "labels"], name=STRING, namespace=STRING, labels=LABELS)
+SCALED_OBJECT = closed(
+    scaleTargetRef=closed(name=STRING),
+    minReplicaCount=WHOLE,
+    maxReplicaCount=WHOLE,
+    pollingInterval=WHOLE,
+    cooldownPeriod=WHOLE,
+    fallback=closed(
+        failureThreshold=WHOLE,
+        replicas=WHOLE,
+        behavior={
+            "enum": [
+                "static",
+                "currentReplicas",
+                "currentReplicasIfHigher",
+                "currentReplicasIfLower",
+            ]
+        },
+    ),
+    advanced=closed(
+        horizontalPodAutoscalerConfig=closed(
+            behavior=closed(
+                scaleUp=closed(stabilizationWindowSeconds={**WHOLE, "maximum": 3600}),
+                scaleDown=closed(
+                    stabilizationWindowSeconds={**WHOLE, "maximum": 3600},
+                    policies={
+                        "type": "array",
+                        "items": closed(
+                            type={"enum": ["Pods", "Percent"]},
+                            value={**WHOLE, "minimum": 1},
+                            periodSeconds={**WHOLE, "minimum": 1, "maximum": 1800},
+                        ),
+                    },
+                ),
+            )
+        )
+    ),
+    triggers={
+        "type": "array",
+        "items": closed(
+            type={"const": "prometheus"},
+            metricType={"enum": ["AverageValue", "Value"]},
+            # Every entry of a trigger's metadata is a string, numbers and booleans too.
+            metadata=closed(
+                serverAddress={"type": "string", "pattern": "^https?://"},
+                query=STRING,
+                threshold={"type": "string", "pattern": r"^\d+(\.\d+)?$"},
+                activationThreshold={"type": "string", "pattern": r"^\d+(\.\d+)?$"},
+                ignoreNullValues={"enum": ["true", "false"]},
+            ),
+        ),
+    },
+)
+POD_MONITOR = closed(
+    selector=closed(matchLabels=LABELS),
+    podMetricsEndpoints={
+        "type": "array",
+        "items": closed(
+            port=STRING,
+            path=STRING,
+            interval={"type": "string", "pattern": r"^\d+(ms|s|m|h)$"},
+            authorization=closed(type=STRING, credentials=closed(name=STRING, key=STRING)),
+        ),
+    },
+)
+RULE = closed(
+    groups={
+        "type": "array",
+        "items": closed(
+            name=STRING,
+            rules={
+                "type": "array",
+                "items": closed(
+                    alert=STRING,
+                    expr=STRING,
+                    **{"for": {"type": "string", "pattern": r"^\d+(ms|s|m|h)$"}},
+                    labels=LABELS,
+                    annotations=LABELS,
+                ),
+            },
+        ),
+    }
+)
+CUSTOM = {
+    ("keda.sh/v1alpha1", "ScaledObject"): SCALED_OBJECT,
+    ("monitoring.coreos.com/v1", "PodMonitor"): POD_MONITOR,
+    ("monitoring.coreos.com/v1", "PrometheusRule"): RULE,
+}
+
+
+def validate(one: dict[str, Any]) -> None:
+    """Against the schema of its kind, with nothing in it that the schema doesn't know."""
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    import jsonschema
+
+    kind = (one["apiVersion"], one["kind"])
+    if kind in CUSTOM:
+        schema = closed(apiVersion=STRING, kind=STRING, metadata=METADATA, spec=CUSTOM[kind])
+        jsonschema.Draft202012Validator(schema).validate(one)
+        return
+    for version in VERSIONS:
+        kubernetes_validate.validate(one, version, strict=True)
+
+
+def objects(made: Graph | None = None, **settings: Any) -> dict[tuple[str, str], dict[str, Any]]:
+    chosen = DeploySettings(**{"image": SETTINGS.image, "namespace": "speech", **settings})
+    return {
+        (one["kind"], one["metadata"]["name"]): one for one in manifests(made or graph(), chosen)
+    }
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"tls_secret": "hop", "models_claim": "models", "surge": False, "gateways": 1}],
+    ids=["plain", "tls"],
+)
+def test_every_object_is_valid_and_as_approved(settings: dict[str, Any]) -> None:
+    found = objects(**settings)
+    for one in found.values():
+        validate(one)
+    golden = GOLDEN / f"voice-{'tls' if settings else 'plain'}.yaml"
+    assert list(yaml.safe_load_all(golden.read_text())) == list(found.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Deployment", lambda one: one["spec"].update(replica=2)),
+        ("Deployment", lambda one: one["spec"]["template"]["spec"].update(containers=None)),
+        ("Service", lambda one: one["spec"]["ports"][0].update(port="x")),
+        ("ScaledObject", lambda one: one["spec"].update(cooldownPeriods=3)),
+        ("ScaledObject", lambda one: one["spec"].update(maxReplicaCount="3")),
+        ("PodMonitor", lambda one: one["spec"].update(endpoints=[])),
+    ],
+)
+def test_the_validation_finds_what_is_wrong(kind: str, change: Any) -> None:
+    one = next(one for (found, _), one in objects().items() if found == kind)
+    change(one)
+    with pytest.raises(Exception, match=r".") as caught:
+        validate(one)
+    assert "Validation" in type(caught.value).__name__
+
+
+def test_the_pods_get_the_very_pipeline_that_was_given() -> None:
+    made = graph()
+    text = objects(made)["ConfigMap", "motet-voice-pipeline"]["data"]["pipeline.yaml"]
+    assert parse(text).spec == made.spec
+
+
+def test_an_edited_graph_replaces_the_pods_and_an_unchanged_one_does_not() -> None:
+    def digest(made: Graph) -> str:
+        pod = objects(made)["Deployment", "motet-voice-asr"]["spec"]["template"]
+        return pod["metadata"]["annotations"]["motet.dev/pipeline"]
+
+    assert digest(graph()) == digest(graph())
+    assert digest(graph()) != digest(graph(description="Another."))
+
+
+def test_each_component_scales_by_its_own_settings() -> None:
+    found = objects()
+    asr = found["ScaledObject", "motet-voice-asr"]["spec"]
+    assert (asr["minReplicaCount"], asr["maxReplicaCount"]) == (2, 20)
+    behavior = asr["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 600
+    metadata = asr["triggers"][0]["metadata"]
+    assert metadata["threshold"] == "16"
+    assert 'motet_node_queued{pipeline="voice",node="asr"}[10s]' in metadata["query"]
+    assert "replicas" not in found["Deployment", "motet-voice-asr"]["spec"], "KEDA sets them"
+    assert found["ScaledObject", "motet-voice-llm"]["spec"]["minReplicaCount"] == 0
+    assert ("ScaledObject", "motet-voice-tts") not in found
+    assert found["Deployment", "motet-voice-tts"]["spec"]["replicas"] == 1
+
+
+def test_sessions_outlive_a_rollout() -> None:
+    found = objects()
+    for name in ("asr", "llm", "tts", "gateway"):
+        spec = found["Deployment", f"motet-voice-{name}"]["spec"]
+        pod = spec["template"]["spec"]
+        assert pod["terminationGracePeriodSeconds"] > 3600
+        assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+        command = pod["containers"][0]["command"]
+        grace = "--shutdown-grace-s" if name == "gateway" else "--grace-s"
+        assert int(command[command.index(grace) + 1]) > 3600
+
+
+def test_commands_are_those_of_the_command_line() -> None:
+    from motet.streaming.cli import parser
+
+    for (kind, _), one in objects(tls_secret="hop").items():
+        if kind == "Deployment":
+            command = one["spec"]["template"]["spec"]["containers"][0]["command"]
+            assert command[0] == "motet"
+            parsed = parser().parse_args(command[1:])
+            assert parsed.command
+
+
+def test_every_node_has_a_target_that_its_service_answers() -> None:
+    found = objects()
+    command = found["Deployment", "motet-voice-gateway"]["spec"]["template"]["spec"]
+    targets = [one for one in command["containers"][0]["command"] if "=" in one]
+    assert targets == [
+        f"{node}=motet-voice-{node}.speech.svc:50061" for node in ("asr", "llm", "tts")
+    ]
+    for node in ("asr", "llm", "tts"):
+        service = found["Service", f"motet-voice-{node}"]["spec"]
+        assert service["clusterIP"] == "None"
+        pod = found["Deployment", f"motet-voice-{node}"]["spec"]["template"]
+        assert pod["metadata"]["labels"] == service["selector"]
+
+
+def test_metrics_that_are_asked_for_exist() -> None:
+    from motet.streaming.metrics import Metrics
+
+    known = {metric.name for metric in Metrics({}).registry.collect()} | {
+        "motet_node_active",
+        "motet_node_queued",
+        "motet_node_refused",
+        "motet_node_replicas",
+    }
+    text = json.dumps(list(objects().values()))
+    asked = {
+        word.removesuffix("_bucket").removesuffix("_total")
+        for word in text.replace("{", " ").replace("(", " ").split()
+        if word.startswith("motet_")
+    }
+    assert asked <= known
+
+
+def test_fractions_of_gpus_are_refused() -> None:
+    nodes = {"a": {"use": "fakes:Hear", "resources": {"gpus": 0.5}}}
+    made = build(
+        PipelineSpec.model_validate(
+            {"name": "t", "nodes": nodes, "edges": ["input -> a -> output"]}
+        )
+    )
+    with pytest.raises(SpecError, match=r"nodes\.a\.resources\.gpus: Kubernetes hands out whole"):
+        manifests(made, SETTINGS)
+
+
+def test_the_stream_of_documents_reads_back() -> None:
+    found = manifests(graph(), SETTINGS)
+    assert list(yaml.safe_load_all(render(found))) == found
