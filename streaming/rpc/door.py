@@ -91,7 +91,8 @@ class Door:
             self.server.metrics.requests.labels(f"grpc {method}", status.name).observe(took)
 
     def _caller(self, context: Context) -> tuple[Caller, int | None]:
-        if self.server.stopping.is_set():
+        draining = all(one.draining for one in self.server.pipelines.values())
+        if self.server.stopping.is_set() or draining:
             raise Stopping("the server is shutting down", where="server")
         metadata = metadata_of(context)
         principal = self.server.keys.check(bearer(metadata))

@@ -97,6 +97,54 @@ async def test_a_dead_replica_fails_its_runs_alone_and_is_replaced(text: str) ->
             await until(lambda: ready(made) == 2)
 
 
+async def test_of_fifty_sessions_only_those_on_the_killed_replica_fail() -> None:
+    scale = {"min_replicas": 3, "max_replicas": 3, "concurrency": 32}
+    made = runtime(scale=scale)
+    async with serving(made) as pipeline:
+        await until(lambda: ready(made) == 3)
+        pids: dict[int, int] = {}
+        failed: dict[int, float] = {}
+        ended: set[int] = set()
+        killed_s = 0.0
+
+        async def talk(number: int) -> None:
+            """A session at fifty frames a second, until all have seen the kill and gone on."""
+            async with pipeline.session() as session:
+                session.open(1)
+                await session.send(TextInput("pid"), turn=1)
+                pids[number] = (await anext(session))[2].value  # type: ignore[attr-defined]
+                for index in range(150):
+                    sent = TextInput("frame", index)
+                    await session.send(sent, turn=1)
+                    _, _, frame = await anext(session)
+                    if isinstance(frame, Fault):
+                        failed[number] = time.monotonic() - killed_s
+                        assert frame.code == "component_failed"
+                        return
+                    assert frame == sent, "nothing lost, doubled, or of another session"
+                    await asyncio.sleep(0.02)
+                ended.add(number)
+
+        async def kill() -> None:
+            nonlocal killed_s
+            async with asyncio.timeout(20):
+                while len(pids) < 50:  # noqa: ASYNC110 - what is awaited is other sessions
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+            killed_s = time.monotonic()
+            os.kill(pids[0], signal.SIGKILL)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(kill())
+            for number in range(50):
+                group.create_task(talk(number))
+        there = {number for number, pid in pids.items() if pid == pids[0]}
+        assert 10 <= len(there) <= 25
+        assert set(failed) == there
+        assert ended == set(range(50)) - there
+        assert max(failed.values()) < 2.0
+
+
 async def test_readiness_goes_with_the_last_replica_and_comes_back() -> None:
     made = runtime()
     async with serving(made) as pipeline, pipeline.session() as session:

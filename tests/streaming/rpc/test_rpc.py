@@ -340,7 +340,7 @@ async def test_health_follows_the_server_and_new_calls_are_refused_at_the_end() 
         motet = AsyncClient(address)
         running = motet.chat(ask("wait"))
         await anext(running)
-        server.stopping.set()
+        server.drain()
         stub: Any = motet_pb2_grpc.MotetStub(channel)
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await stub.ListModels(pb.ListModelsRequest())
