@@ -71,6 +71,12 @@ ENTRIES: dict[str, Entry] = {
         extra="pyannote",
         packages=("torch", "av", "pyannote.audio"),
     ),
+    "asr/hf": Entry(
+        "asr.hf:HfAsr",
+        "Whisper on transformers, batched",
+        extra="media",
+        packages=("torch", "transformers", "soxr"),
+    ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",
         "GGUF models on llama.cpp, continuous batching",
@@ -92,6 +98,12 @@ ENTRIES: dict[str, Entry] = {
         "language models on transformers, with continuous batching and pictures",
         extra="media",
         packages=("torch", "transformers"),
+    ),
+    "llm/trt": Entry(
+        "llm.trt:TrtLlm",
+        "language models on TensorRT-LLM (NVIDIA GPUs)",
+        extra="trt",
+        packages=("tensorrt_llm", "torch", "transformers"),
     ),
     "vision/encoder": Entry(
         "vision.encoder:VisionEncoder",

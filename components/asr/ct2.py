@@ -2,150 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Literal
 
-from pydantic import Field
-
-from ..base import Component, Context, Options, Setup
-from ..batching import Batcher
-from ..errors import ComponentFailed
-from ..frames import (
-    Audio,
-    Control,
-    Fault,
-    Frame,
-    SpeechPaused,
-    SpeechStarted,
-    SpeechStopped,
-    Transcript,
-    TranscriptionSettings,
-)
-from ..mailbox import Done, Ended, Mailbox, Tick
+from ..base import Setup
 from ..models import lacking, locate
-from .memory import Memory
-from .requests import Decoded, Request
-from .stream import Stream, StreamRules
+from .utterances import UtteranceAsr, UtteranceOptions
 from .whisper import Whisper
-from .window import Stretch
 
 _DEFAULT_MODEL = "whisper-tiny-en"
 
 
-class Ct2Options(Options):
+class Ct2Options(UtteranceOptions):
     """How Whisper decodes.
 
     `device` "auto" is a GPU where the replica has one. `beam_size` above 1 is slower and a
-    little better. `context_tokens` of earlier utterances bias the next; more than 0 helps
-    with names, but makes small models echo short speech, which then costs a second decode.
-    `partial_ms`: new audio between partial transcripts; `window_s`: longest piece decoded at once.
+    little better.
     """
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     compute_type: Literal[
         "default", "int8", "int8_float32", "int8_float16", "float16", "bfloat16", "float32"
     ] = "int8"
-    beam_size: int = Field(1, ge=1, le=10)
-    batch: int = Field(8, ge=1, le=64)
-    context_tokens: int = Field(0, ge=0, le=160)
-    partial_ms: float = Field(600.0, ge=200, le=10_000)
-    window_s: float = Field(25.0, ge=5, le=28)
 
 
-class Ct2Asr(Component):
-    """Utterances in (from a turn detector), transcripts out.
+class Ct2Asr(UtteranceAsr):
+    """Utterances in, transcripts out, on CTranslate2."""
 
-    A pause starts the decode, so that the final transcript is there when the turn ends; each
-    `SpeechStopped` that isn't dropped gets exactly one, in order, or a `Fault` with its number.
-    Silence, noise and what Whisper makes up give "".
-    """
-
-    accepts = (SpeechStarted, Audio, SpeechPaused, SpeechStopped, Control)
-    emits = (Transcript, Fault)
     options = Ct2Options
-    concurrency = 256
 
     def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
         self._settings = Ct2Options.model_validate(dict(setup.options))
-        self._engine: Whisper | None = None
-        self._batcher: Batcher[Request, Decoded] | None = None
-        self._running = 0
+        super().__init__(setup, self._settings)
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         return lacking(setup.model or _DEFAULT_MODEL)
 
-    async def load(self) -> None:
+    def build(self) -> Whisper:
         device = self._settings.device
         if device == "auto":
             device = "cuda" if self.setup.resources.gpus > 0 else "cpu"
-        folder = await asyncio.to_thread(locate, self.setup.model or _DEFAULT_MODEL)
-        self._engine = await asyncio.to_thread(
-            Whisper,
-            folder,
+        return Whisper(
+            locate(self.setup.model or _DEFAULT_MODEL),
             device=device,
             compute_type=self._settings.compute_type,
             threads=self.setup.resources.threads,
         )
-        self._batcher = Batcher(
-            self._engine.transcribe,
-            size=min(self._settings.batch, self.setup.concurrency),
-            name=self.setup.node,
-        )
-
-    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        del context
-        if self._engine is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        memory = Memory(
-            self._engine.tokens,
-            context_tokens=self._settings.context_tokens,
-            beam_size=self._settings.beam_size,
-        )
-        rules = StreamRules(self._settings.partial_ms, self._settings.window_s * 1000)
-        async with Mailbox(frames) as mailbox:
-            stream = Stream(
-                mailbox, memory, self._decode, self._is_idle, node=self.setup.node, rules=rules
-            )
-            ended = False
-            while not ended or stream.waiting:
-                mail = await mailbox.get()
-                if isinstance(mail, Ended):
-                    ended = True
-                elif isinstance(mail, Done):
-                    for frame in stream.done(mail):
-                        yield frame
-                elif not isinstance(mail, Tick):
-                    for frame in stream.frame(mail):
-                        yield frame
-                    if isinstance(mail, Control) and not isinstance(mail, TranscriptionSettings):
-                        yield mail
-                while (work := stream.behind) is not None:
-                    await asyncio.wait({work})
-
-    def _is_idle(self) -> bool:
-        return self._running == 0
-
-    async def _decode(
-        self, memory: Memory, stretch: Stretch, before: str, partial: bool
-    ) -> Decoded:
-        """One decode in the next batch; a partial isn't worth a second try."""
-        if self._batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        request = memory.request(stretch, before=before, tries=1 if partial else 3)
-        self._running += 1
-        try:
-            return await self._batcher(request)
-        finally:
-            self._running -= 1
-
-    def utilisation(self) -> float | None:
-        return None if self._batcher is None else float(self._running > 0)
-
-    async def close(self) -> None:
-        if self._batcher is not None:
-            await self._batcher.close()
-            self._batcher = None
-        self._engine = None

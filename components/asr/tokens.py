@@ -32,6 +32,11 @@ class Tokens:
             raise BadInput(f"the tokenizer has no {token}; it isn't Whisper's", where="model")
         return found
 
+    def first_of(self, names: Sequence[str]) -> int | None:
+        """The id of the first of these tokens that there is."""
+        found = (self._tokenizer.token_to_id(name) for name in names)
+        return next((token for token in found if token is not None), None)
+
     def _languages(self) -> dict[str, int]:
         vocabulary = self._tokenizer.get_vocab(with_added_tokens=True)
         codes = {m[1]: n for token, n in vocabulary.items() if (m := _LANGUAGE.fullmatch(token))}

@@ -15,25 +15,17 @@ import ctranslate2  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
 from ..audio import Floats
-from ..errors import BadInput, MissingRequirement
+from ..errors import MissingRequirement
 from ..mel import log_mel
 from . import checks
-from .requests import (
-    CONTEXT_STEP,
-    MAX_CONTEXT,
-    WINDOW_S,
-    Decoded,
-    Request,
-    better,
-    full_length,
-    sampled,
-)
+from .engine import Engine
+from .requests import Decoded, Request
 from .tokens import Tokens
 
 Device = Literal["cpu", "cuda", "auto"]
 
 
-class Whisper:
+class Whisper(Engine):
     """One model in memory; its `Request`s and `Decoded`s are in `asr.requests`.
 
     Methods block and belong in a thread (`batching.Batcher`'s).
@@ -67,29 +59,13 @@ class Whisper:
         self.mels = int(self.model.n_mels)
         self._on_cpu = self.model.device == "cpu"
 
-    def transcribe(self, requests: Sequence[Request]) -> list[Decoded]:
-        """Decode, check, and decode again what fails a check: at full length, then sampled.
-
-        Raises:
-            BadInput: a stretch is empty or over 30 s, or its language unknown.
-        """
-        found = self.decode_once(requests)
-        for step, retry in enumerate((full_length, sampled), 2):
-            failed = [n for n, one in enumerate(found) if one.flaws and not one.is_silence]
-            again = {n: retry(requests[n]) for n in failed if requests[n].tries >= step}
-            again = {n: request for n, request in again.items() if request is not None}
-            redone = self.decode_once(list(again.values()))
-            for n, new in zip(again, redone, strict=True):
-                found[n] = better(found[n], new)
-        return found
-
     def decode_once(self, requests: Sequence[Request]) -> list[Decoded]:
         """Decode without retries: the encoder one by one (on a CPU), the decoder in batches."""
         began_s = time.perf_counter()
         groups: dict[object, list[int]] = {}
         for n, request in enumerate(requests):
             self.check(request)
-            key = (request.frames, len(self._context(request)), request.beam_size)
+            key = (request.frames, len(self.context(request)), request.beam_size)
             key += (request.temperature, request.timestamps)
             groups.setdefault(key, []).append(n)
         found: dict[int, Decoded] = {}
@@ -100,15 +76,6 @@ class Whisper:
             found.update(zip(members, answers, strict=True))
         took_ms = (time.perf_counter() - began_s) * 1000
         return [replace(found[n], compute_ms=took_ms) for n in range(len(requests))]
-
-    def check(self, request: Request) -> None:
-        """Refuse what can't be decoded, before it costs anything."""
-        if not 0 < request.duration_s <= WINDOW_S:
-            raise BadInput(
-                f"a stretch of {request.duration_s:.2f} s; possible: above 0, up to {WINDOW_S}",
-                where="asr",
-            )
-        self.tokens.check_language(request.language)
 
     def encode(self, requests: Sequence[Request]) -> Any:
         """Encoder output of requests of equal `frames`, as a StorageView of shape
@@ -135,18 +102,13 @@ class Whisper:
         found = self.model.detect_language(encoded)
         return [[(token.strip("<|>"), float(p)) for token, p in one] for one in found]
 
-    def _context(self, request: Request) -> list[int]:
-        """The previous text with its start token, its length a multiple of 16 (or none at all)."""
-        length = min(len(request.context), MAX_CONTEXT - 1) // CONTEXT_STEP * CONTEXT_STEP
-        return [self.tokens.previous, *request.context[-length:]] if length else []
-
     def _generate(
         self, requests: list[Request], encoded: Any, languages: list[str]
     ) -> list[Decoded]:
         """Decode a group that shares everything but audio, words of context and language."""
         first = requests[0]
         prompts = [
-            self._context(one) + self.tokens.header(language, one.task, timestamps=one.timestamps)
+            self.context(one) + self.tokens.header(language, one.task, timestamps=one.timestamps)
             for one, language in zip(requests, languages, strict=True)
         ]
         limit = max(one.token_limit for one in requests)
@@ -176,7 +138,7 @@ class Whisper:
             text,
             logprob=logprob,
             at_limit=len(tokens) >= limit,
-            had_context=bool(self._context(request)),
+            had_context=bool(self.context(request)),
             voiced_s=request.voiced_s,
         )
         return Decoded(

@@ -1,0 +1,249 @@
+"""`llm/trt`: language models on TensorRT-LLM's LLM API (PyTorch backend), in this process.
+
+Written against the API's documentation (1.3); it needs an NVIDIA GPU and wasn't run on one yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, cast
+
+import tensorrt_llm  # pyright: ignore[reportMissingImports]
+import torch
+from tensorrt_llm import llmapi  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+
+from ..base import Component, Context, Setup
+from ..errors import BadInput, ComponentFailed, MissingRequirement
+from ..frames import (
+    Completed,
+    Control,
+    Frame,
+    Likeliest,
+    Message,
+    Prompt,
+    TextDelta,
+    ToolCall,
+    Usage,
+    Voice,
+)
+from ..models import lacking, locate
+from .chat import choice_json
+from .detokenise import Detokeniser
+from .hfprompt import PromptWriter
+from .toolprompt import ToolReader, without_tools
+from .trtoptions import TrtLlmOptions
+
+
+class TrtLlm(Component):
+    """One engine for all sessions, batched in flight by TensorRT-LLM. Closing a run aborts its
+    request in the engine. A `Voice` is passed on in its place."""
+
+    accepts = (Prompt, Voice)
+    emits = (TextDelta, ToolCall, Completed, Voice)
+    options = TrtLlmOptions
+    concurrency = 64
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._options = TrtLlmOptions.model_validate(dict(setup.options))
+        self._llm: Any = None
+        self._writer: PromptWriter | None = None
+        self._active = 0
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        if not setup.model:
+            return ["llm/trt needs `model:`, a folder or hub id of a checkpoint"]
+        options = TrtLlmOptions.model_validate(dict(setup.options))
+        found = torch.cuda.device_count()
+        lacks = lacking(setup.model)
+        if found < options.parallelism.gpus:
+            lacks.append(f"llm/trt needs {options.parallelism.gpus} NVIDIA GPUs, {found} are here")
+        return lacks
+
+    async def load(self) -> None:
+        """Load the model onto its GPUs and answer one prompt to warm it up.
+
+        Raises:
+            MissingRequirement: the model isn't there, or isn't quantised as the options say.
+        """
+        await asyncio.to_thread(self._load)
+        async for _ in self._answer(_HELLO, Context()):
+            pass
+
+    def _load(self) -> None:
+        options, api = self._options, cast(Any, llmapi)
+        folder = locate(self.setup.model or "")
+        check_quantised(folder, options.quantised, where=self.setup.node)
+        self._writer = PromptWriter(
+            folder, family=None, image_token=-1, template=options.chat_template
+        )
+        arguments: dict[str, Any] = {
+            "model": str(folder),
+            "dtype": options.dtype,
+            "trust_remote_code": options.trust_remote_code,
+            "kv_cache_config": api.KvCacheConfig(**options.cache.arguments()),
+            "max_batch_size": options.batch or self.setup.concurrency,
+            "max_num_tokens": options.batch_tokens,
+            "enable_chunked_prefill": options.chunked_prompts,
+            **options.parallelism.arguments(),
+        }
+        if options.context_tokens is not None:
+            arguments["max_seq_len"] = options.context_tokens
+        if options.speculation is not None:
+            arguments["speculative_config"] = options.speculation.made(api)
+        if options.grammar is not None:
+            arguments["guided_decoding_backend"] = options.grammar
+        self._llm = cast(Any, tensorrt_llm).LLM(**arguments)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            if isinstance(frame, Prompt):
+                async with aclosing(self._answer(frame, context)) as answer:
+                    async for piece in answer:
+                        yield piece
+            elif isinstance(frame, Control | Voice):
+                yield frame
+
+    async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
+        context.check(where=self.setup.node)
+        writer = self._writer
+        if writer is None or self._llm is None:
+            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        self._check(prompt)
+        calls = bool(prompt.tools) and prompt.tool_choice != "none"
+        forced = calls and prompt.tool_choice != "auto"
+        told = without_tools(prompt) if forced or not writer.knows_tools else prompt
+        ids = await asyncio.to_thread(writer.write, told, ())
+        reader = ToolReader(prompt, where=self.setup.node) if calls else None
+        self._active += 1
+        try:
+            async with aclosing(self._stream(writer, told, ids)) as pieces:
+                async for piece in pieces:
+                    for frame in reader.feed(piece) if reader else (piece,):
+                        yield frame
+        finally:
+            self._active -= 1
+
+    def _check(self, prompt: Prompt) -> None:
+        choice_json(prompt)
+        node = self.setup.node
+        if any(message.images for message in prompt.messages):
+            raise BadInput("llm/trt reads no pictures here", where=node, param="messages")
+        held = prompt.schema is not None or (
+            prompt.tools and prompt.tool_choice not in ("auto", "none")
+        )
+        if held and self._options.grammar is None:
+            raise BadInput(
+                "answers can't be held to a schema: options.grammar is off",
+                where=node,
+                param="response_format",
+            )
+
+    def sampling(self, prompt: Prompt) -> Any:
+        """The prompt's wishes as the API's `SamplingParams`.
+
+        Greedy is top_k 1: a temperature of 0 isn't among what the API documents.
+        """
+        options, api = self._options, cast(Any, llmapi)
+        heat = options.temperature if prompt.temperature is None else prompt.temperature
+        arguments: dict[str, Any] = {
+            "max_tokens": prompt.max_tokens or options.max_tokens,
+            "seed": None if prompt.seed is None else prompt.seed % 2**63,
+            "logprobs": None if prompt.logprobs is None else max(prompt.logprobs, 1),
+            # Tokens become text here, so that stop strings and split characters are right.
+            "detokenize": False,
+        }
+        if heat == 0:
+            arguments["top_k"] = 1
+        else:
+            arguments |= {
+                "temperature": heat,
+                "top_p": options.top_p if prompt.top_p is None else prompt.top_p,
+            }
+        if prompt.schema is not None:
+            guide = {"json": dict(prompt.schema)} if prompt.schema else {"json_object": True}
+            arguments["guided_decoding"] = api.GuidedDecodingParams(**guide)
+        return api.SamplingParams(**arguments)
+
+    async def _stream(
+        self, writer: PromptWriter, prompt: Prompt, ids: list[int]
+    ) -> AsyncGenerator[Frame, None]:
+        began_s, first_ms, taken = time.monotonic(), 0.0, 0
+        text, reason = Detokeniser(writer.decode, prompt.stop), "stop"
+        request = self._llm.generate_async(ids, self.sampling(prompt), streaming=True)
+        finished = False
+        try:
+            async for result in request:
+                first_ms = first_ms or (time.monotonic() - began_s) * 1000
+                output = result.outputs[0]
+                fresh = list(output.token_ids[taken:])
+                piece = "".join(text.push(token) for token in fresh if not text.stopped)
+                scores = _scores(writer, output, taken, prompt.logprobs)
+                taken += len(fresh)
+                if piece or (scores[0] and not text.stopped):
+                    yield TextDelta(piece, prompt.spoken, *scores)
+                if text.stopped:
+                    break
+                reason = output.finish_reason or reason
+                finished = bool(result.finished)
+        finally:
+            if not finished:
+                request.abort()
+        if rest := "" if text.stopped else text.finish():
+            yield TextDelta(rest, prompt.spoken)
+        ended = "length" if reason == "length" and not text.stopped else "stop"
+        yield Completed(ended, Usage(len(ids), taken), first_ms)
+
+    async def close(self) -> None:
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            await asyncio.to_thread(llm.shutdown)
+
+    def utilisation(self) -> float | None:
+        """Share of the batch that is in use."""
+        return min(1.0, self._active / (self._options.batch or self.setup.concurrency))
+
+
+def _scores(
+    writer: PromptWriter, output: Any, start: int, wanted: int | None
+) -> tuple[tuple[tuple[str, float], ...], tuple[Likeliest, ...]]:
+    """Log probabilities of the tokens from `start` on: a mapping of tokens to values for each."""
+    if wanted is None or not output.logprobs:
+        return (), ()
+    name = writer.token_text
+    chosen: list[tuple[str, float]] = []
+    top: list[Likeliest] = []
+    pairs = zip(output.token_ids[start:], output.logprobs[start:], strict=False)
+    for token, places in pairs:
+        chosen.append((name(token), float(places[token].logprob)))
+        best = sorted(places.items(), key=lambda one: -one[1].logprob)[:wanted]
+        top.append(Likeliest(tuple((name(key), float(one.logprob)) for key, one in best)))
+    return tuple(chosen), tuple(top) if wanted else ()
+
+
+def check_quantised(folder: Path, wanted: str | None, *, where: str) -> None:
+    """Refuse a checkpoint that isn't quantised as was said.
+
+    Raises:
+        MissingRequirement: it is quantised otherwise, or not at all.
+    """
+    if wanted is None:
+        return
+    found = "none"
+    file = folder / "hf_quant_config.json"
+    if file.is_file():
+        said = json.loads(file.read_text(encoding="utf-8")).get("quantization", {})
+        found = str(said.get("quant_algo") or "none")
+    if found != wanted:
+        raise MissingRequirement(
+            f"{folder.name} is quantised as {found!r}, the options say {wanted!r}", where=where
+        )
+
+
+_HELLO = Prompt((Message("user", "Hello"),), max_tokens=2)

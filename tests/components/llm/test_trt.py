@@ -1,0 +1,323 @@
+"""llm/trt against a stand-in with the documented signatures of TensorRT-LLM's LLM API (1.3).
+
+What this can show: which arguments reach the API, and what is made of its results. It shows nothing
+of how TensorRT-LLM behaves; that needs a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from tinymodels import save, tokenizer
+
+from motet.components import registry
+from motet.components.base import Context, Setup
+from motet.components.errors import BadInput, MissingRequirement
+from motet.components.frames import (
+    Completed,
+    Frame,
+    Message,
+    Prompt,
+    TextDelta,
+    Tool,
+    ToolCall,
+    Voice,
+)
+from motet.components.llm.trtoptions import Speculation, TrtLlmOptions
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@dataclass(kw_only=True)
+class SamplingParams:
+    """The documented fields that are used."""
+
+    max_tokens: int = 32
+    seed: int | None = None
+    logprobs: int | None = None
+    detokenize: bool = True
+    top_k: int | None = None
+    top_p: float | None = None
+    temperature: float | None = None
+    guided_decoding: Any = None
+
+
+@dataclass(kw_only=True)
+class GuidedDecodingParams:
+    json: Any = None
+    json_object: bool = False
+
+
+@dataclass(kw_only=True)
+class KvCacheConfig:
+    enable_block_reuse: bool = True
+    enable_partial_reuse: bool = True
+    free_gpu_memory_fraction: float | None = 0.9
+    host_cache_size: int | None = None
+    dtype: str = "auto"
+
+
+@dataclass(kw_only=True)
+class NGramDecodingConfig:
+    max_draft_len: int | None = None
+    max_matching_ngram_size: int = 2
+
+
+@dataclass(kw_only=True)
+class Eagle3DecodingConfig:
+    max_draft_len: int | None = None
+    speculative_model: str | None = None
+
+
+class DraftTargetDecodingConfig(Eagle3DecodingConfig):
+    pass
+
+
+@dataclass(kw_only=True)
+class MTPDecodingConfig:
+    max_draft_len: int | None = None
+
+
+@dataclass
+class Request:
+    """What `generate_async` gives back: an async iterator of growing results."""
+
+    steps: list[list[int]]
+    logprobs: bool
+    finish: str
+    aborted: bool = False
+    _at: int = 0
+
+    def __aiter__(self) -> Request:
+        return self
+
+    async def __anext__(self) -> Any:
+        if self._at >= len(self.steps):
+            raise StopAsyncIteration
+        self._at += 1
+        tokens = [token for step in self.steps[: self._at] for token in step]
+        over = self._at == len(self.steps)
+        scores = [{token: SimpleNamespace(logprob=-0.25, rank=1)} for token in tokens]
+        output = SimpleNamespace(
+            token_ids=tokens,
+            logprobs=scores if self.logprobs else [],
+            finish_reason=self.finish if over else None,
+        )
+        return SimpleNamespace(outputs=[output], finished=over)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@dataclass
+class Llm:
+    """The documented constructor arguments that are used, and two methods."""
+
+    model: str
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    tensor_parallel_size: int = 1
+    pipeline_parallel_size: int = 1
+    moe_expert_parallel_size: int | None = None
+    kv_cache_config: Any = None
+    max_batch_size: int | None = None
+    max_num_tokens: int | None = None
+    max_seq_len: int | None = None
+    enable_chunked_prefill: bool = False
+    speculative_config: Any = None
+    guided_decoding_backend: str | None = None
+    says: str = "Hi €, ok.<|im_end|>"
+    finish: str = "stop"
+    down: bool = False
+    asked: list[tuple[list[int], SamplingParams]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+
+    def generate_async(
+        self, inputs: list[int], sampling_params: SamplingParams, *, streaming: bool = False
+    ) -> Request:
+        assert streaming
+        self.asked.append((list(inputs), sampling_params))
+        ids = tokenizer().encode(self.says, add_special_tokens=False)
+        steps = [ids[n : n + 2] for n in range(0, len(ids), 2)]
+        request = Request(steps, bool(sampling_params.logprobs), self.finish)
+        self.requests.append(request)
+        return request
+
+    def shutdown(self) -> None:
+        self.down = True
+
+
+@pytest.fixture
+def trt(monkeypatch: pytest.MonkeyPatch) -> Any:
+    root, api = ModuleType("tensorrt_llm"), ModuleType("tensorrt_llm.llmapi")
+    for kind in (
+        SamplingParams,
+        GuidedDecodingParams,
+        KvCacheConfig,
+        NGramDecodingConfig,
+        Eagle3DecodingConfig,
+        DraftTargetDecodingConfig,
+        MTPDecodingConfig,
+    ):
+        setattr(api, kind.__name__, kind)
+    root.LLM = Llm  # type: ignore[attr-defined]
+    root.llmapi = api  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensorrt_llm", root)
+    monkeypatch.setitem(sys.modules, "tensorrt_llm.llmapi", api)
+    monkeypatch.delitem(sys.modules, "motet.components.llm.trt", raising=False)
+    from motet.components.llm import trt as module
+
+    yield module
+    sys.modules.pop("motet.components.llm.trt", None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("llama")
+    save("llama", place)
+    return place
+
+
+async def loaded(trt: Any, folder: Path, **options: Any) -> Any:
+    component = trt.TrtLlm(Setup("llm", str(folder), options, concurrency=32))
+    await component.load()
+    component._llm.asked.clear()
+    return component
+
+
+async def ask(component: Any, *frames: Frame) -> list[Frame]:
+    async def source() -> AsyncIterator[Frame]:
+        for frame in frames:
+            yield frame
+
+    return [frame async for frame in component.run(source(), Context())]
+
+
+async def test_options_reach_the_api_as_it_documents_them(trt: Any, folder: Path) -> None:
+    component = await loaded(
+        trt,
+        folder,
+        parallelism={"tensor": 2, "pipeline": 2, "experts": 2},
+        cache={"gpu_fraction": 0.5, "host_mib": 8, "dtype": "fp8", "reuse": False},
+        speculation={"method": "eagle3", "draft_tokens": 5, "model": "drafter"},
+        context_tokens=4096,
+    )
+    llm = component._llm
+    assert (llm.tensor_parallel_size, llm.pipeline_parallel_size) == (2, 2)
+    assert llm.moe_expert_parallel_size == 2
+    cache = KvCacheConfig(
+        enable_block_reuse=False, free_gpu_memory_fraction=0.5, host_cache_size=2**23, dtype="fp8"
+    )
+    assert llm.kv_cache_config == cache
+    assert llm.speculative_config == Eagle3DecodingConfig(
+        max_draft_len=5, speculative_model="drafter"
+    )
+    assert (llm.max_batch_size, llm.max_seq_len, llm.guided_decoding_backend) == (
+        32,
+        4096,
+        "xgrammar",
+    )
+    await component.close()
+    assert llm.down
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        ({"method": "ngram"}, NGramDecodingConfig(max_draft_len=3, max_matching_ngram_size=3)),
+        ({"method": "mtp", "draft_tokens": 1}, MTPDecodingConfig(max_draft_len=1)),
+        (
+            {"method": "draft", "model": "m"},
+            DraftTargetDecodingConfig(max_draft_len=3, speculative_model="m"),
+        ),
+    ],
+)
+def test_every_speculation_is_made(trt: Any, given: dict[str, Any], made: Any) -> None:
+    found = Speculation.model_validate(given).made(trt.llmapi)
+    assert type(found) is type(made)
+    assert found == made
+
+
+def test_options_that_contradict_themselves_are_refused() -> None:
+    for speculation in ({"method": "draft"}, {"method": "ngram", "model": "x"}):
+        with pytest.raises(ValueError, match="`model`"):
+            TrtLlmOptions.model_validate({"speculation": speculation})
+    with pytest.raises(ValueError, match="Extra inputs"):
+        TrtLlmOptions.model_validate({"speculation": {"method": "mtp", "draftlen": 1}})
+
+
+async def test_an_answer_streams_with_scores_and_usage(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder)
+    prompt = Prompt(
+        (Message("user", "Hi"),), max_tokens=9, temperature=0.0, seed=4, logprobs=1, spoken=False
+    )
+    voice, *answer = await ask(component, Voice("v"), prompt)
+    assert voice == Voice("v")
+    assert "".join(f.text for f in answer if isinstance(f, TextDelta)) == "Hi €, ok."
+    scores = [pair for f in answer if isinstance(f, TextDelta) for pair in f.logprobs]
+    assert {value for _, value in scores} == {-0.25}
+    done = answer[-1]
+    assert isinstance(done, Completed)
+    ((ids, sampling),) = component._llm.asked
+    assert done.usage.input_tokens == len(ids)
+    assert sampling == SamplingParams(max_tokens=9, seed=4, logprobs=1, detokenize=False, top_k=1)
+    assert not component._llm.requests[-1].aborted
+
+
+async def test_stop_strings_and_closed_runs_abort_the_request(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder)
+    answer = await ask(component, Prompt((Message("user", "Hi"),), stop=(", o",)))
+    assert "".join(f.text for f in answer if isinstance(f, TextDelta)) == "Hi €"
+    assert component._llm.requests[-1].aborted
+
+    async def source() -> AsyncIterator[Frame]:
+        yield Prompt((Message("user", "Hi"),))
+
+    run = component.run(source(), Context())
+    assert isinstance(await anext(run), TextDelta)
+    await run.aclose()
+    assert component._llm.requests[-1].aborted
+
+
+async def test_schemas_and_forced_calls_are_held_by_the_grammar(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder)
+    await ask(component, Prompt((Message("user", "Hi"),), schema={"type": "object"}))
+    assert component._llm.asked[-1][1].guided_decoding.json == {"type": "object"}
+    component._llm.says = '{"city": "Oslo"}<|im_end|>'
+    tool = Tool("weather", "", {"type": "object", "properties": {"city": {}}})
+    call, done = await ask(
+        component, Prompt((Message("user", "Hi"),), tools=(tool,), tool_choice="weather")
+    )
+    assert isinstance(call, ToolCall)
+    assert (call.name, call.arguments) == ("weather", '{"city": "Oslo"}')
+    assert done.reason == "tool_calls"  # type: ignore[attr-defined]
+    assert component._llm.asked[-1][1].guided_decoding.json == tool.parameters
+    bare = await loaded(trt, folder, grammar=None)
+    with pytest.raises(BadInput, match=r"options\.grammar is off"):
+        await ask(bare, Prompt((Message("user", "Hi"),), schema={}))
+
+
+async def test_a_checkpoint_of_another_quantisation_is_refused(trt: Any, tmp_path: Path) -> None:
+    save("llama", tmp_path)
+    with pytest.raises(MissingRequirement, match="'none', the options say 'FP8'"):
+        await loaded(trt, tmp_path, quantised="FP8")
+    said = '{"quantization": {"quant_algo": "FP8"}}'
+    (tmp_path / "hf_quant_config.json").write_text(said)
+    await loaded(trt, tmp_path, quantised="FP8")
+
+
+def test_what_is_missing_is_named(trt: Any, folder: Path) -> None:
+    lacks = trt.TrtLlm.requirements(Setup("llm", str(folder), {"parallelism": {"tensor": 64}}))
+    assert "needs 64 NVIDIA GPUs" in lacks[0]
+
+
+def test_without_the_package_check_names_the_extra() -> None:
+    if registry.ENTRIES["llm/trt"].missing:
+        with pytest.raises(MissingRequirement, match=r"motet\[trt\]"):
+            registry.component_class("llm/trt")
