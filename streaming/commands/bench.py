@@ -35,10 +35,27 @@ def add(commands: Commands) -> None:
     embed.add_argument("--file", default="embed-throughput", help="pipeline file")
     embed.add_argument("--json", action="store_true", help="one JSON line")
     embed.set_defaults(command=run_bench_embed)
+    files = kinds.add_parser("transcribe", help="a file to text, beside faster-whisper")
+    files.add_argument("audio", type=Path, help="what to transcribe")
+    files.add_argument("--reference", type=Path, help="its true text, to count errors against")
+    files.add_argument("--file", default="transcribe", help="pipeline file")
+    files.add_argument("--language", help="ISO 639-1; found if not given")
+    files.add_argument("--peer", nargs="*", choices=["batched", "sequential"], default=[])
+    files.add_argument("--json", action="store_true", help="one JSON line a run")
+    files.set_defaults(command=run_bench_transcribe)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
     hop.set_defaults(command=run_bench_hop)
+    scaling = kinds.add_parser("scaling", help="a load on one node, and what grows: a plot")
+    scaling.add_argument("node", metavar="NODE", help="the node that gets the load")
+    scaling.add_argument("--file", default="voice", help="pipeline file")
+    scaling.add_argument("--runtime", choices=["workers", "ray"], default="workers")
+    scaling.add_argument("--max-replicas", type=int, default=3)
+    scaling.add_argument("--runs", type=int, default=6, help="runs at once")
+    scaling.add_argument("--seconds", type=float, default=20.0)
+    scaling.add_argument("--svg", type=Path, required=True, help="where the plot goes")
+    scaling.set_defaults(command=run_bench_scaling)
     add_profile(kinds.add_parser("profile", help="service times of a graph, for `motet plan`"))
 
 
@@ -51,6 +68,15 @@ def run_bench_voice(parsed: argparse.Namespace) -> int:
         raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_transcribe(parsed: argparse.Namespace) -> int:
+    """Measure the transcription of a file."""
+    from ..bench.transcribe import Plan, render, run
+
+    plan = Plan(parsed.audio, parsed.reference, parsed.file, parsed.language, tuple(parsed.peer))
+    write(render(run(plan), as_json=parsed.json))
     return 0
 
 
@@ -68,4 +94,22 @@ def run_bench_hop(parsed: argparse.Namespace) -> int:
     from ...pipelines.runtimes.hopbench import main as measure
 
     write(measure(tuple(parsed.sessions), parsed.seconds))
+    return 0
+
+
+def run_bench_scaling(parsed: argparse.Namespace) -> int:
+    """Load one node and draw every node's replicas."""
+    import asyncio
+
+    from ...pipelines import load
+    from ...pipelines.runtimes.scalebench import measure, scalable, svg
+
+    graph = scalable(load(parsed.file), parsed.max_replicas)
+    run = measure(
+        graph, parsed.node, runtime=parsed.runtime, runs=parsed.runs, seconds=parsed.seconds
+    )
+    result = asyncio.run(run)
+    parsed.svg.write_text(svg(result))
+    most = ", ".join(f"{name} {result.most(name)}" for name in graph.order)
+    write(f"{parsed.svg}: most replicas: {most}; {result.failed} runs failed")
     return 0
