@@ -1,0 +1,167 @@
+"""How fast files are transcribed, how much is lost, and what a peer needs for the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...components.errors import ComponentFailed, MissingRequirement
+from ...components.frames import Data, MediaFile, Segment
+from ...components.models import locate
+from ...components.transcription import kind_of
+from ...pipelines import load
+from ...pipelines.pipeline import Pipeline
+
+_PEER = """
+import json, resource, sys, time
+from faster_whisper import BatchedInferencePipeline, WhisperModel
+folder, file, threads, kind, language = sys.argv[1:]
+language, batched = language or None, kind == "batched"
+model = WhisperModel(folder, device="cpu", compute_type="int8", cpu_threads=int(threads))
+wall, cpu, first, text = time.perf_counter(), time.process_time(), None, []
+if batched:
+    model = BatchedInferencePipeline(model)
+    segments, info = model.transcribe(file, beam_size=5, batch_size=8, language=language)
+else:
+    segments, info = model.transcribe(file, beam_size=5, vad_filter=True, language=language)
+for segment in segments:
+    first = first or time.perf_counter() - wall
+    text.append(segment.text)
+print(json.dumps({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu,
+    "first_s": first, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    "duration_s": info.duration, "text": " ".join(text)}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run: `rtfx` is seconds of audio a second; errors count where a reference was given."""
+
+    what: str
+    rtfx: float
+    wall_s: float
+    cpu_s: float
+    first_s: float
+    peak_mb: int
+    wer_percent: float | None = None
+    deletions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to measure; `peer` names runs of faster-whisper: "batched", "sequential"."""
+
+    audio: Path
+    reference: Path | None = None
+    file: str = "transcribe"
+    language: str | None = None
+    peer: tuple[str, ...] = ()
+
+
+def run(plan: Plan) -> list[Measured]:
+    """Ours in this process, then each peer in one of its own: same weights, threads and beam."""
+    return [asyncio.run(_ours(plan)), *(_peer(plan, peer) for peer in plan.peer)]
+
+
+async def _ours(plan: Plan) -> Measured:
+    asked = MediaFile(str(plan.audio), plan.audio.name, {"language": plan.language})
+    async with Pipeline(load(plan.file)) as running:
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        first_s: float | None = None
+        async for frame in running.ask(asked):
+            if isinstance(frame, Segment) and first_s is None:
+                first_s = time.perf_counter() - wall_s
+            if isinstance(frame, Data) and kind_of(frame) == "transcript":
+                facts = {
+                    "wall_s": time.perf_counter() - wall_s,
+                    "cpu_s": time.process_time() - cpu_s,
+                    "first_s": first_s,
+                    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                    "duration_s": frame.value["duration"],
+                    "text": frame.value["text"],
+                }
+                return _measured(f"motet {running.name}", facts, plan.reference)
+    raise ComponentFailed("it ended without a transcript", where=plan.file)
+
+
+def _peer(plan: Plan, peer: str) -> Measured:
+    spec = load(plan.file).spec
+    model = next((node.model for node in spec.nodes.values() if node.use == "asr/file"), None)
+    folder = locate(model or "whisper-base")
+    threads, language = os.cpu_count() or 1, plan.language or ""
+    done = subprocess.run(
+        [sys.executable, "-c", _PEER, *map(str, (folder, plan.audio, threads, peer)), language],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise MissingRequirement(f"the peer can't run: {done.stderr.strip()[-300:]}", where=peer)
+    return _measured(f"faster-whisper {peer}", json.loads(done.stdout), plan.reference)
+
+
+def _measured(what: str, facts: dict[str, Any], reference: Path | None) -> Measured:
+    wer, deletions = _errors(reference, facts["text"]) if reference else (None, None)
+    return Measured(
+        what=what,
+        rtfx=round(facts["duration_s"] / facts["wall_s"], 1),
+        wall_s=round(facts["wall_s"], 2),
+        cpu_s=round(facts["cpu_s"], 2),
+        first_s=round(facts["first_s"] or 0.0, 2),
+        peak_mb=facts["peak_mb"],
+        wer_percent=wer,
+        deletions=deletions,
+    )
+
+
+def _errors(reference: Path, text: str) -> tuple[float, int]:
+    """Word error rate in percent and words left out, both texts made plain."""
+    from ...components.asr.checks import normalized
+
+    said, heard = normalized(reference.read_text()).split(), normalized(text).split()
+    total, deletions = _distance(said, heard)
+    return round(100 * total / max(1, len(said)), 2), deletions
+
+
+def _distance(said: list[str], heard: list[str]) -> tuple[int, int]:
+    """Fewest edits from `said` to `heard`, and how many of them leave a word out."""
+    row = [(place, 0) for place in range(len(heard) + 1)]
+    for number, word in enumerate(said, 1):
+        fresh = [(number, number)]
+        for place, other in enumerate(heard, 1):
+            stay, left = row[place - 1]
+            gone, gone_left = row[place]
+            more, more_left = fresh[place - 1]
+            fresh.append(
+                min(
+                    (stay + (word != other), left),
+                    (gone + 1, gone_left + 1),
+                    (more + 1, more_left),
+                )
+            )
+        row = fresh
+    return row[-1]
+
+
+def render(measured: list[Measured], *, as_json: bool) -> str:
+    """One JSON line a run, or a table."""
+    if as_json:
+        return "\n".join(json.dumps(asdict(one)) for one in measured)
+    names = ("wall s", "CPU s", "first s", "peak MB")
+    head = f"{'':28}{'x real time':>12}" + "".join(f"{name:>9}" for name in names)
+    head += f"{'WER %':>8}{'lost':>6}"
+    lines = [
+        f"{one.what:28}{one.rtfx:>12}{one.wall_s:>9}{one.cpu_s:>9}{one.first_s:>9}{one.peak_mb:>9}"
+        f"{one.wer_percent if one.wer_percent is not None else '-':>8}"
+        f"{one.deletions if one.deletions is not None else '-':>6}"
+        for one in measured
+    ]
+    return "\n".join([head, *lines])
