@@ -94,6 +94,26 @@ def test_every_folder_is_packaged() -> None:
     assert missing == [], "packages lists folders that aren't there"
 
 
+def test_every_file_beside_the_code_is_packaged() -> None:
+    """Pages, weights, schemas and configs: what the checkout has, the wheel has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    data: dict[str, list[str]] = project["tool"]["setuptools"]["package-data"]
+    packaged = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")[1:]).glob(pattern)
+    }
+    there = {
+        path
+        for room in [*ROOMS, "configs"]
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc", ".pyi"}
+    }
+    missing = sorted(str(path.relative_to(ROOT)) for path in there - packaged)
+    assert missing == [], "add these to package-data in pyproject.toml"
+
+
 def test_no_init_hides_an_installed_package() -> None:
     """With the root on sys.path, `kernels` and `streaming` would shadow packages of those names."""
     assert not (ROOT / "kernels" / "__init__.py").exists()
