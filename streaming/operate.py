@@ -59,6 +59,7 @@ def pipeline_status(pipeline: Pipeline) -> dict[str, Any]:
         "sessions": len(pipeline.sessions),
         "max_sessions": pipeline.graph.spec.sessions.max_sessions,
         "accepts": accepts(pipeline),
+        "emits": emits(pipeline),
         "nodes": [node_status(pipeline, node) for node in pipeline.runtime.status()],
         "edges": [[edge.source, edge.target] for edge in pipeline.graph.edges],
         "conversation": pipeline.graph.spec.conversation is not None,
@@ -69,6 +70,12 @@ def accepts(pipeline: Pipeline) -> list[str]:
     """Names of the frames that may enter the pipeline: what its clients can send."""
     data = ((name, kind) for name, kind in FRAME_TYPES.items() if not issubclass(kind, Control))
     return [name for name, kind in data if pipeline.graph.entries(kind)]
+
+
+def emits(pipeline: Pipeline) -> list[str]:
+    """Names of the frames that the pipeline's components make."""
+    made = {kind.__name__ for node in pipeline.graph.nodes.values() for kind in node.emits}
+    return sorted(made)
 
 
 def node_status(pipeline: Pipeline, status: NodeStatus) -> dict[str, Any]:

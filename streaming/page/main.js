@@ -2,13 +2,14 @@
 
 import { authorization } from "./voice/client.js";
 import { el } from "./dom.js";
+import * as create from "./views/create.js";
 import * as talk from "./views/talk.js";
 import * as transcribe from "./views/transcribe.js";
 import * as watch from "./views/watch.js";
 
 // A view is a module with `id`, `title`, `applies(pipelines)` and `mount(place) -> unmount()`,
 // where `place` is {main, tools, pipelines}. A new one is added to this list.
-const VIEWS = [talk, transcribe, watch];
+const VIEWS = [talk, transcribe, create, watch];
 
 /** The pipelines that the server runs; empty where it won't say (it may want a key first). */
 async function pipelines() {

@@ -1,7 +1,7 @@
 // The drawer of webhooks: who is told of finished jobs, and how each delivery went.
 
 import { el, icon } from "../dom.js";
-import { askJson } from "./server.js";
+import { askJson } from "../http.js";
 
 const PERIOD_MS = 2000;
 const TYPES = { "job.completed": "Completed", "job.failed": "Failed", "job.cancelled": "Cancelled" };

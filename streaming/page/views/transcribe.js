@@ -1,10 +1,11 @@
 // The transcribe view: drop recordings, read what they say as it comes, listen along, take it away.
 
 import { el, icon } from "../dom.js";
+import { Refused, ask } from "../http.js";
 import { Board, isOver } from "../transcribe/board.js";
 import { Deliveries } from "../transcribe/deliveries.js";
 import { Options } from "../transcribe/options.js";
-import { DirectServer, FORMATS, JobServer, Refused, ask } from "../transcribe/server.js";
+import { DirectServer, FORMATS, JobServer } from "../transcribe/server.js";
 import { Transcript, about } from "../transcribe/transcript.js";
 
 export const id = "transcribe";
