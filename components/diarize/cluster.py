@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ..base import Options, Setup
@@ -19,7 +19,10 @@ from .diarizer import Diarization, Diarizer
 from .label import names
 from .spectral import SpeakerCount, cluster
 from .turns import RATE_HZ, WindowRules, bounds, timeline
-from .voice import VoiceEncoder, unit, weights_path
+from .vectors import unit, weights_path
+
+if TYPE_CHECKING:
+    from .voice import VoiceEncoder
 
 _BLOCK_S = 10.0
 _LONGEST_WINDOWS = 940
@@ -65,8 +68,9 @@ class ClusterDiarizer(Diarizer):
 
     def open(self) -> None:
         """Read both networks; they take 20 MB."""
-        torch.set_num_threads(self.setup.resources.threads)
-        self._encoder = VoiceEncoder()
+        from .voice import VoiceEncoder  # torch comes with it, and only if it's asked for
+
+        self._encoder = VoiceEncoder(threads=self.setup.resources.threads)
         self._vad = speech_model(self._options.vad)
 
     def diarize(

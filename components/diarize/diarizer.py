@@ -43,7 +43,8 @@ class Diarizer(Component):
     """Adds speakers to the transcript of the same file, or gives the turns alone.
 
     A `MediaFile` starts it; segments and progress of a transcriber pass on as they come, and its
-    transcript leaves with speakers on words and segments. Files that don't ask pass untouched.
+    transcript leaves with speakers on words and segments. Files that don't ask pass untouched;
+    the weights are read for the first one that does.
     """
 
     accepts: ClassVar[tuple[type[Frame], ...]] = (MediaFile, Segment, Progress, Data)
@@ -54,6 +55,8 @@ class Diarizer(Component):
         self._pool = ThreadPoolExecutor(
             setup.resources.threads, thread_name_prefix=f"{setup.node} voices"
         )
+        self._opening = threading.Lock()
+        self._opened = False
 
     @abstractmethod
     def open(self) -> None:
@@ -64,10 +67,6 @@ class Diarizer(Component):
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
     ) -> Diarization:
         """Read a whole file and tell its voices apart; blocking, ends early once `stop` is set."""
-
-    async def load(self) -> None:
-        """Read the weights, off the event loop."""
-        await asyncio.get_running_loop().run_in_executor(self._pool, self.open)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         """See the class. Raises `BadInput` where the file or a known speaker's can't be read."""
@@ -99,7 +98,17 @@ class Diarizer(Component):
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
     ) -> asyncio.Future[Diarization]:
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._pool, self.diarize, file, options, stop)
+        return loop.run_in_executor(self._pool, self.listen, file, options, stop)
+
+    def listen(
+        self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
+    ) -> Diarization:
+        """`diarize`, with the weights read before the first file."""
+        with self._opening:
+            if not self._opened:
+                self.open()
+                self._opened = True
+        return self.diarize(file, options, stop)
 
     async def close(self) -> None:
         """Wait for the file at work; it stops at its next block."""

@@ -19,7 +19,7 @@ from ..transcription import TranscribeOptions
 from .diarizer import Diarization, Diarizer
 from .label import names
 from .turns import RATE_HZ, Turn
-from .voice import unit
+from .vectors import unit
 
 # Nothing about the files goes to anybody; pyannote.audio reads this when it is imported.
 os.environ.setdefault("PYANNOTE_METRICS_ENABLED", "0")

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..errors import MissingRequirement
 from ..frames import Samples
 from ..mel import filterbank
-from ..models import package_folder
+from .vectors import unit, weights_path
 
 Floats = NDArray[np.float32]
 
@@ -26,23 +25,6 @@ _HOP = 160
 _BANDS = 40
 _FRAMES = 160
 _BATCH = 64
-
-
-def weights_path() -> Path:
-    """Where the weights of the installed Resemblyzer lie.
-
-    Raises:
-        MissingRequirement: it isn't installed.
-    """
-    folder = package_folder("resemblyzer")
-    path = folder / "pretrained.pt" if folder else None
-    if path is None or not path.exists():
-        raise MissingRequirement(
-            "speaker embeddings need the weights in Resemblyzer:"
-            " pip install --no-deps Resemblyzer==0.1.4",
-            where="diarize/cluster",
-        )
-    return path
 
 
 def mel_power(pcm: Samples | Floats) -> Floats:
@@ -75,7 +57,8 @@ class _Encoder(nn.Module):
 class VoiceEncoder:
     """One set of weights for every recording. Methods block; call them off the event loop."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, threads: int = 1) -> None:
+        torch.set_num_threads(threads)
         saved = torch.load(path or weights_path(), map_location="cpu", weights_only=True)
         state = cast("dict[str, Any]", saved["model_state"])
         self._net = _Encoder()
@@ -106,9 +89,3 @@ def _fill(mel: Floats) -> Floats:
     if len(mel) >= _FRAMES:
         return mel[:_FRAMES]
     return np.pad(mel, ((0, _FRAMES - len(mel)), (0, 0)), mode="wrap")
-
-
-def unit(vectors: Floats) -> Floats:
-    """Vectors scaled to length one along the last axis."""
-    length = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return (vectors / np.maximum(length, 1e-9)).astype(np.float32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import threading
 import wave
@@ -37,7 +36,7 @@ def sample(name: str) -> Path:
 @pytest.fixture(scope="module")
 def diarizer() -> ClusterDiarizer:
     made = ClusterDiarizer(Setup("diarize"))
-    asyncio.run(made.load())
+    made.open()
     return made
 
 
