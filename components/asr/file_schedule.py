@@ -19,7 +19,6 @@ class Schedule(Generic[Result]):
     is padded and the first results come first. Pure; the caller keeps it from two tasks at once.
     """
 
-    batch_size: int
     _waiting: list[tuple[int, Chunk]] = field(default_factory=list[tuple[int, Chunk]])
     _done: list[tuple[int, Chunk, Result]] = field(default_factory=list[tuple[int, Chunk, Result]])
     _added: int = 0
@@ -45,8 +44,8 @@ class Schedule(Generic[Result]):
         heapq.heappush(self._done, (self._added, chunk, result))
         self._added += 1
 
-    def take(self) -> list[tuple[int, Chunk]]:
-        """The next batch, empty if nothing waits."""
+    def take(self, size: int) -> list[tuple[int, Chunk]]:
+        """The next batch of up to `size` chunks, empty if nothing waits."""
         if not self._waiting:
             return []
         length = len(self._waiting[0][1].pcm)
@@ -54,7 +53,7 @@ class Schedule(Generic[Result]):
             range(1, len(self._waiting)),
             key=lambda place: abs(len(self._waiting[place][1].pcm) - length),
         )
-        places = sorted([0, *ranked[: self.batch_size - 1]])
+        places = sorted([0, *ranked[: size - 1]])
         batch = [self._waiting[place] for place in places]
         for place in reversed(places):
             del self._waiting[place]

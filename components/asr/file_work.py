@@ -61,7 +61,7 @@ class FileWork:
         self._source: ChunkSource | None = None
         self._read_all = False
         self._batches = 0
-        self._schedule: Schedule[ChunkText] = Schedule(settings.batch)
+        self._schedule: Schedule[ChunkText] = Schedule()
         self._decoder = ChunkDecoder(engine, settings.checking)
         settled = asked.language or settings.language
         if settled is not None or not engine.tokens.multilingual:
@@ -114,10 +114,17 @@ class FileWork:
         if self._reading is None and not self._read_all and self._schedule.outstanding < ahead:
             self._reading = asyncio.create_task(self._read(), name=f"read {self._file.name}")
         while len(self._running) < self._lanes.count and self._enough():
-            batch = self._schedule.take()
+            batch = self._schedule.take(self._batch_size())
             self._batches += 1
             task = asyncio.create_task(self._decode(batch), name=f"decode {self._file.name}")
             self._running.add(task)
+
+    def _batch_size(self) -> int:
+        """A full batch; towards the end an equal share for each lane, so that none idles."""
+        if not self._read_all:
+            return self._settings.batch
+        share = -(-self._schedule.waiting // self._lanes.count)
+        return max(1, min(self._settings.batch, share))
 
     def _enough(self) -> bool:
         """Whether a batch is worth starting: full, or early, or nothing more to wait for."""

@@ -114,12 +114,12 @@ def chunk_of(seconds: float, start_s: float = 0) -> Chunk:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0.5, 15), min_size=1, max_size=40), st.integers(1, 8), st.randoms())
 def test_results_leave_in_order_whatever_finishes_first(lengths, size, random):
-    schedule: Schedule[int] = Schedule(size)
+    schedule: Schedule[int] = Schedule()
     for number, length in enumerate(lengths):
         schedule.add(chunk_of(length, number))
     taken, left = [], []
     while schedule.outstanding:
-        batch = schedule.take()
+        batch = schedule.take(size)
         if batch:
             assert len(batch) <= size
             taken.append(batch)
@@ -131,11 +131,11 @@ def test_results_leave_in_order_whatever_finishes_first(lengths, size, random):
 
 
 def test_batches_hold_the_longest_waiting_and_its_like():
-    schedule: Schedule[int] = Schedule(3)
+    schedule: Schedule[int] = Schedule()
     for length in (5, 14, 5.2, 13, 4.9, 1):
         schedule.add(chunk_of(length))
-    assert [number for number, _ in schedule.take()] == [0, 2, 4]
-    assert [number for number, _ in schedule.take()] == [1, 3, 5]
+    assert [number for number, _ in schedule.take(3)] == [0, 2, 4]
+    assert [number for number, _ in schedule.take(3)] == [1, 3, 5]
 
 
 SAID = "It was the best of times, it was the worst of times, it was the age of wisdom"
