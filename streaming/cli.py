@@ -11,7 +11,19 @@ from collections.abc import Callable, Sequence
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from ..components.errors import MotetError
-from .commands import bench, check, deploy, jobs, keys, node, plan, serve, status, transcribe
+from .commands import (
+    bench,
+    check,
+    deploy,
+    embedcheck,
+    jobs,
+    keys,
+    node,
+    plan,
+    serve,
+    status,
+    transcribe,
+)
 from .commands.output import write
 
 Command = Callable[[argparse.Namespace], int]
@@ -35,6 +47,18 @@ def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     root = argparse.ArgumentParser("motet", description="Serve graphs of models on your machines.")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    for group in (serve, check, status, keys, bench, plan, transcribe, jobs, node, deploy):
+    for group in (
+        serve,
+        check,
+        status,
+        keys,
+        bench,
+        plan,
+        transcribe,
+        jobs,
+        node,
+        deploy,
+        embedcheck,
+    ):
         group.add(commands)
     return root
