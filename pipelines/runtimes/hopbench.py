@@ -9,10 +9,12 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+import grpc
 import numpy as np
 
 from ...components.base import Context
@@ -68,12 +70,27 @@ def _serve(address: str, pipe: Pipe) -> None:
     async def main() -> None:
         server = HopServer(_echo, node="echo")
         await server.start(address)
+        bare = grpc.aio.server()
+        method = cast("Any", grpc.stream_stream_rpc_method_handler)(_bare)
+        bare.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler("bare.Bare", {"Echo": method}),)
+        )
+        bare.add_insecure_port(address + "-bare")
+        await bare.start()
         pipe.send("ready")
         while await asyncio.to_thread(pipe.recv) != "stop":
             pipe.send(_cpu_s())
         await server.stop()
+        await bare.stop(0)
 
     asyncio.run(main())
+
+
+async def _bare(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+    """What a hop is measured against: gRPC's own bidirectional stream of bytes."""
+    del context
+    async for message in messages:
+        yield message
 
 
 async def _session(hop: Hop, index: int, seconds: float, samples: int, took: list[float]) -> int:
@@ -103,19 +120,67 @@ async def _session(hop: Hop, index: int, seconds: float, samples: int, took: lis
 async def measure(sessions: int, *, seconds: float = 4.0, chunk_bytes: int = 640) -> HopResult:
     """Run so many sessions of 50 chunks per second against an echo in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
-        address = f"unix:{folder}/hop"
-        spawn = multiprocessing.get_context("spawn")
-        here, there = spawn.Pipe()
-        child = spawn.Process(target=_serve, args=(address, there), daemon=True)
-        child.start()
-        try:
-            await asyncio.to_thread(here.recv)
+        with _echo_process(folder) as (address, pipe):
             async with Hop(address) as hop:
-                return await _measure(hop, here, sessions, seconds, chunk_bytes)
-        finally:
-            here.send("stop")
-            await asyncio.to_thread(child.join, 5)
-            child.kill()
+                return await _measure(hop, pipe, sessions, seconds, chunk_bytes)
+
+
+async def against_bare(*, rounds: int = 20, chunk_bytes: int = 640) -> tuple[float, float]:
+    """Medians in seconds of one chunk there and back: over the hop, and over a bare gRPC stream.
+
+    The two take turns, so that whatever else the machine does meets both.
+    """
+    with tempfile.TemporaryDirectory(prefix="motet-") as folder:
+        with _echo_process(folder) as (address, _):
+            return await _ping(address, rounds, chunk_bytes)
+
+
+async def _ping(address: str, rounds: int, chunk_bytes: int) -> tuple[float, float]:
+    frame = Audio(np.zeros(chunk_bytes // 2, np.int16), 16_000)
+    ours: list[float] = []
+    bare: list[float] = []
+    async with Hop(address) as hop:
+        chunks: asyncio.Queue[Frame] = asyncio.Queue()
+
+        async def source() -> AsyncIterator[Frame]:
+            while True:
+                yield await chunks.get()
+
+        answers = hop.link.calls.call("echo", source(), Context("s"))
+        channel: Any = grpc.aio.insecure_channel(address + "-bare")
+        stream = channel.stream_stream("/bare.Bare/Echo")()
+        for _ in range(rounds):
+            for _ in range(100):
+                started = time.perf_counter()
+                chunks.put_nowait(frame)
+                await anext(answers)
+                ours.append(time.perf_counter() - started)
+            for _ in range(100):
+                started = time.perf_counter()
+                await stream.write(bytes(chunk_bytes))
+                await stream.read()
+                bare.append(time.perf_counter() - started)
+        await cast("Any", answers).aclose()
+        stream.cancel()
+        await channel.close()
+    return statistics.median(ours), statistics.median(bare)
+
+
+@contextmanager
+def _echo_process(folder: str) -> Generator[tuple[str, Pipe]]:
+    """An echo in a process of its own: its address, and the pipe to it."""
+    address = f"unix:{folder}/hop"
+    spawn = multiprocessing.get_context("spawn")
+    here, there = spawn.Pipe()
+    child = spawn.Process(target=_serve, args=(address, there), daemon=True)
+    child.start()
+    try:
+        here.recv()
+        yield address, here
+    finally:
+        here.send("stop")
+        child.join(5)
+        child.kill()
 
 
 async def _measure(
@@ -162,4 +227,10 @@ def table(results: list[HopResult]) -> str:
 
 def main(sessions: tuple[int, ...] = (1, 50, 200, 400), seconds: float = 4.0) -> str:
     """What `motet bench hop` prints."""
-    return table([asyncio.run(measure(count, seconds=seconds)) for count in sessions])
+    ours_s, bare_s = asyncio.run(against_bare())
+    pings = (
+        f"one chunk there and back: {ours_s * 1e6:.0f} µs over the hop,"
+        f" {bare_s * 1e6:.0f} µs over a bare gRPC stream, {ours_s / bare_s:.2f} times"
+    )
+    results = [asyncio.run(measure(count, seconds=seconds)) for count in sessions]
+    return f"{table(results)}\n\n{pings}"
