@@ -82,3 +82,19 @@ class Talk(Component):
         async for _ in frames:
             for word in ("I", "am", str(os.getpid())):
                 yield TextDelta(word + " ")
+
+
+class Pass(Component):
+    """Passes a text on after a moment, with the processes that it went through."""
+
+    accepts = (TextInput, Data)
+    emits = (Data,)
+    concurrency = 8
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            await asyncio.sleep(0.005)
+            if isinstance(frame, TextInput):
+                yield Data({"text": frame.text, "path": [os.getpid()]})
+            elif isinstance(frame, Data):
+                yield Data({**frame.value, "path": [*frame.value["path"], os.getpid()]})
