@@ -119,10 +119,9 @@ async def _session(hop: Hop, index: int, seconds: float, samples: int, took: lis
 
 async def measure(sessions: int, *, seconds: float = 4.0, chunk_bytes: int = 640) -> HopResult:
     """Run so many sessions of 50 chunks per second against an echo in a process of its own."""
-    with tempfile.TemporaryDirectory(prefix="motet-") as folder:
-        with _echo_process(folder) as (address, pipe):
-            async with Hop(address) as hop:
-                return await _measure(hop, pipe, sessions, seconds, chunk_bytes)
+    with _echo_process() as (address, pipe):
+        async with Hop(address) as hop:
+            return await _measure(hop, pipe, sessions, seconds, chunk_bytes)
 
 
 async def against_bare(*, rounds: int = 20, chunk_bytes: int = 640) -> tuple[float, float]:
@@ -130,9 +129,8 @@ async def against_bare(*, rounds: int = 20, chunk_bytes: int = 640) -> tuple[flo
 
     The two take turns, so that whatever else the machine does meets both.
     """
-    with tempfile.TemporaryDirectory(prefix="motet-") as folder:
-        with _echo_process(folder) as (address, _):
-            return await _ping(address, rounds, chunk_bytes)
+    with _echo_process() as (address, _):
+        return await _ping(address, rounds, chunk_bytes)
 
 
 async def _ping(address: str, rounds: int, chunk_bytes: int) -> tuple[float, float]:
@@ -167,20 +165,21 @@ async def _ping(address: str, rounds: int, chunk_bytes: int) -> tuple[float, flo
 
 
 @contextmanager
-def _echo_process(folder: str) -> Generator[tuple[str, Pipe]]:
+def _echo_process() -> Generator[tuple[str, Pipe]]:
     """An echo in a process of its own: its address, and the pipe to it."""
-    address = f"unix:{folder}/hop"
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
-    child = spawn.Process(target=_serve, args=(address, there), daemon=True)
-    child.start()
-    try:
-        here.recv()
-        yield address, here
-    finally:
-        here.send("stop")
-        child.join(5)
-        child.kill()
+    with tempfile.TemporaryDirectory(prefix="motet-") as folder:
+        address = f"unix:{folder}/hop"
+        child = spawn.Process(target=_serve, args=(address, there), daemon=True)
+        child.start()
+        try:
+            here.recv()
+            yield address, here
+        finally:
+            here.send("stop")
+            child.join(5)
+            child.kill()
 
 
 async def _measure(
