@@ -35,7 +35,8 @@ class Router:
     """Chooses replicas and remembers who served what, for at most `remember` sessions and prefixes.
 
     A session goes back to its replica while that has room; a prompt goes where its beginning was
-    served before, unless that replica has more than a quarter of its places busier than the least.
+    served before, or else its adapter (LoRA), unless that replica has more than a quarter of its
+    places busier than the least.
     """
 
     def __init__(
@@ -55,17 +56,17 @@ class Router:
         ]
         if not free:
             return None
-        chosen = (self._home(free, f"session {session}") if session else None) or self._near(
-            free, prefix
-        )
-        chosen = chosen or self._pick(free)
-        for name, value in (("session", session), ("prefix", prefix)):
+        adapter = prefix.rpartition("/")[0]
+        chosen = self._home(free, f"session {session}") if session else None
+        chosen = chosen or self._near(free, "prefix", prefix)
+        chosen = chosen or self._near(free, "adapter", adapter) or self._pick(free)
+        for name, value in (("session", session), ("prefix", prefix), ("adapter", adapter)):
             if value:
                 self._settle(f"{name} {value}", chosen.id)
         return chosen
 
-    def _near(self, free: Sequence[Replica], prefix: str) -> Replica | None:
-        home = self._home(free, f"prefix {prefix}") if prefix else None
+    def _near(self, free: Sequence[Replica], kind: str, value: str) -> Replica | None:
+        home = self._home(free, f"{kind} {value}") if value else None
         if home is None:
             return None
         least = min(one.sessions for one in free)
@@ -83,7 +84,8 @@ class Router:
 
 
 def prefix_of(frame: Frame) -> str:
-    """What a prompt shares with others of its kind, hashed: its system messages and tools."""
+    """What a prompt shares with others of its kind: its adapter, where it names one, and a hash of
+    its system messages and tools ("adapter/hash")."""
     if not isinstance(frame, Prompt):
         return ""
     digest = hashlib.blake2b(digest_size=8)
@@ -93,4 +95,5 @@ def prefix_of(frame: Frame) -> str:
         digest.update(message.text.encode("utf-8", "surrogatepass"))
     for tool in frame.tools:
         digest.update(tool.name.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    shared = digest.hexdigest()
+    return f"{frame.adapter}/{shared}" if frame.adapter else shared

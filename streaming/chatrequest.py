@@ -66,7 +66,8 @@ class ChatMessage(Body):
 class ChatRequest(Body):
     """The parameters that are honoured; one that isn't is a 400 that names it.
 
-    `image_tokens`, which OpenAI hasn't, bounds what all pictures and frames of clips may take.
+    Two that OpenAI hasn't: `image_tokens` bounds what all pictures and frames of clips may take,
+    `adapter` names a LoRA.
     """
 
     model: str | None = None
@@ -86,6 +87,7 @@ class ChatRequest(Body):
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
     image_tokens: Annotated[int, Field(ge=1)] | None = None
+    adapter: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     user: str | None = None
     safety_identifier: str | None = None
     metadata: dict[str, str] | None = None
@@ -125,6 +127,7 @@ class ChatRequest(Body):
             schema=schema_of(self.response_format),
             logprobs=(self.top_logprobs or 0) if self.logprobs else None,
             image_tokens=self.image_tokens,
+            adapter=self.adapter,
         )
 
 

@@ -62,6 +62,7 @@ class Prompt(Frame):
     will be spoken: its `TextDelta`s carry it on to a TTS. `schema` asks for JSON that fits it.
     `logprobs` None asks for none, n for each token's and for those of the n likeliest in its place.
     `image_tokens` bounds what its pictures may take together; None leaves it to the encoder.
+    `adapter` names a LoRA of the engine's options, whose answer is wanted.
     """
 
     messages: tuple[Message, ...]
@@ -76,6 +77,7 @@ class Prompt(Frame):
     schema: Mapping[str, Any] | None = None
     logprobs: int | None = None
     image_tokens: int | None = None
+    adapter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

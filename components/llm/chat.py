@@ -103,6 +103,20 @@ def schema_json(schema: Mapping[str, Any]) -> Json:
     }
 
 
+def refuse_adapter(prompt: Prompt, *, where: str) -> None:
+    """For engines that have no adapters.
+
+    Raises:
+        BadInput: the prompt names one.
+    """
+    if prompt.adapter is not None:
+        raise BadInput(
+            f"adapter {prompt.adapter!r}: this engine has none; llm/remote can name them",
+            where=where,
+            param="adapter",
+        )
+
+
 def request_body(
     prompt: Prompt, model: str, *, token_field: str = "max_tokens", usage: bool = True
 ) -> Json:

@@ -28,7 +28,7 @@ from ..frames import (
 )
 from ..models import lacking, locate
 from ..vlm import Picture, picture_of
-from .chat import choice_json
+from .chat import choice_json, refuse_adapter
 from .detokenise import Detokeniser
 from .hfloop import HfLoop, Request
 from .hfmodel import HfModel
@@ -142,6 +142,7 @@ class HfLlm(Component):
 
     def _check(self, prompt: Prompt) -> None:
         choice_json(prompt)
+        refuse_adapter(prompt, where=self.setup.node)
         if prompt.schema is not None:
             raise self._bad("it can't be held to a JSON schema; llm/llama can", "response_format")
         if prompt.tools and prompt.tool_choice not in ("auto", "none"):

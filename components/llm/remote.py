@@ -12,7 +12,7 @@ import httpx
 from pydantic import Field, HttpUrl
 
 from ..base import Component, Context, Options, Setup
-from ..errors import MissingRequirement
+from ..errors import BadInput, MissingRequirement, nearest
 from ..frames import Completed, Control, Frame, Prompt, TextDelta, ToolCall, Voice
 from .chat import request_body
 from .client import ChatClient, Endpoint
@@ -32,6 +32,10 @@ class RemoteLlmOptions(Options):
     first_token_timeout_s: float = Field(30.0, gt=0)
     between_tokens_timeout_s: float = Field(10.0, gt=0)
     retries: int = Field(1, ge=0, le=5, description="only before the first byte of an answer")
+    adapters: Mapping[str, str] = Field(
+        default_factory=dict[str, str],
+        description="LoRAs that a prompt may name, and the names by which the server knows them",
+    )
     headers: Mapping[str, str] = Field(default_factory=dict[str, str])
     extra_body: Mapping[str, Any] = Field(
         default_factory=dict[str, Any], description="further fields of the request, as they stand"
@@ -109,7 +113,7 @@ class RemoteLlm(Component):
         )
         body = request_body(
             filled,
-            self.setup.model or "",
+            self._model_of(prompt),
             token_field=options.token_field,
             usage=options.usage,
         )
@@ -117,6 +121,19 @@ class RemoteLlm(Component):
         async with aclosing(self._client.stream(body, context, spoken=prompt.spoken)) as pieces:
             async for piece in pieces:
                 yield piece
+
+    def _model_of(self, prompt: Prompt) -> str:
+        """What the server calls the model, or the adapter that the prompt names."""
+        known = self._options.adapters
+        if prompt.adapter is None:
+            return self.setup.model or ""
+        if prompt.adapter not in known:
+            raise BadInput(
+                f"adapter {prompt.adapter!r}: {nearest(prompt.adapter, list(known))}",
+                where=self.setup.node,
+                param="adapter",
+            )
+        return known[prompt.adapter]
 
     async def close(self) -> None:
         if self._client is not None:

@@ -194,7 +194,7 @@ class Tool(_message.Message):
     def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., parameters: _Optional[_Union[Json, _Mapping]] = ...) -> None: ...
 
 class Prompt(_message.Message):
-    __slots__ = ("messages", "tools", "tool_choice", "max_tokens", "temperature", "top_p", "seed", "stop", "spoken", "schema", "logprobs", "image_tokens")
+    __slots__ = ("messages", "tools", "tool_choice", "max_tokens", "temperature", "top_p", "seed", "stop", "spoken", "schema", "logprobs", "image_tokens", "adapter")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     TOOL_CHOICE_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +207,7 @@ class Prompt(_message.Message):
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     LOGPROBS_FIELD_NUMBER: _ClassVar[int]
     IMAGE_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ADAPTER_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[Message]
     tools: _containers.RepeatedCompositeFieldContainer[Tool]
     tool_choice: str
@@ -219,7 +220,8 @@ class Prompt(_message.Message):
     schema: Json
     logprobs: int
     image_tokens: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., tool_choice: _Optional[str] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., spoken: _Optional[bool] = ..., schema: _Optional[_Union[Json, _Mapping]] = ..., logprobs: _Optional[int] = ..., image_tokens: _Optional[int] = ...) -> None: ...
+    adapter: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., tool_choice: _Optional[str] = ..., max_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., seed: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., spoken: _Optional[bool] = ..., schema: _Optional[_Union[Json, _Mapping]] = ..., logprobs: _Optional[int] = ..., image_tokens: _Optional[int] = ..., adapter: _Optional[str] = ...) -> None: ...
 
 class TokenLogprob(_message.Message):
     __slots__ = ("token", "logprob")
