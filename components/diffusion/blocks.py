@@ -61,3 +61,12 @@ def untouched(arguments: dict[str, Any], layout: Layout) -> Any:
     values: list[Any] = [None, None]
     values[layout.hidden], values[layout.text] = hidden, text
     return tuple(values)
+
+
+def innermost(block: nn.Module) -> Any:
+    """Whatever holds the block's own `forward`: itself, or the first of diffusers' hooks on it.
+
+    Hooks that split tokens over ranks must stay outside of what looks at the tokens.
+    """
+    registry: Any = getattr(block, "_diffusers_hook", None)
+    return registry._fn_refs[0] if registry is not None and registry._fn_refs else block

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import torch
@@ -42,6 +42,7 @@ class _Branches:
     step: int = -1
     calls: int = 0
     cond: Any = None
+    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Boundary:
@@ -167,8 +168,11 @@ class Boundary:
                 states = arguments.get("encoder_hidden_states")
                 self._check_order(states if isinstance(states, Tensor) else None)
             self._tell([("cond", row) for row in range(count)])
-            output = plain()
-            self._branches.cond = output
+            ahead = None
+            if self._parallel is not None:
+                ahead = self._parallel.first(original, arguments, self._needed(), count)
+            output = plain() if ahead is None else ahead
+            self._branches.cond, self._branches.arguments = output, arguments
             for row in self._rows:
                 row.spent.rows_run += 1
                 row.spent.rows_total += 1
@@ -177,7 +181,12 @@ class Boundary:
             return self._third(plain)
         cond, needed = first_tensor(self._branches.cond), self._needed()
         self._tell([("uncond", row) for row in needed])
-        if len(needed) == count:
+        ahead = None
+        if self._parallel is not None:
+            ahead = self._parallel.second(self._branches.arguments, arguments)
+        if ahead is not None:
+            output, fresh = with_first(self._branches.cond, ahead), ahead
+        elif len(needed) == count:
             output = plain()
             fresh = first_tensor(output)
         elif needed:

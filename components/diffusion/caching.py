@@ -22,7 +22,7 @@ from ...kernels.cache import accumulate, difference_sums, relative_difference, r
 from ...kernels.parallel import Group, agreed_sum
 from ..base import Options
 from ..errors import BadInput
-from .blocks import Layout, blocks_of, hidden_of, layout_of, untouched, with_hidden
+from .blocks import Layout, blocks_of, hidden_of, innermost, layout_of, untouched, with_hidden
 from .boundary import RowKey, replaced
 from .rows import bind, select
 from .skip import Step
@@ -112,8 +112,9 @@ class StepCache:
             for place, block in enumerate(self._blocks):
                 layout = self._layouts[place]
                 assert layout is not None
-                forward = self._forward(place, block.forward, layout)
-                stack.enter_context(replaced(block, "forward", forward))
+                inner = innermost(block)
+                forward = self._forward(place, inner.forward, layout)
+                stack.enter_context(replaced(inner, "forward", forward))
             hook = _first_attention(self._blocks[0]).register_forward_pre_hook(
                 self._look, with_kwargs=True
             )

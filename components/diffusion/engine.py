@@ -6,15 +6,19 @@ import gc
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, ComponentFailed, MotetError
+from ...kernels.parallel import Group, agreed
+from ..errors import BadInput, ComponentFailed
 from .boundary import Boundary, RowKey, denoisers
+from .branches import Parallel
 from .caching import Hits, StepCache
-from .call import arguments, from_image, makes_clips
+from .call import arguments, defaults, from_image, makes_clips
+from .faults import NotFinite, translated
 from .options import DiffusionOptions
 from .precision import Applied, Weights
 from .preview import preview, previewable, to_pixels
@@ -22,18 +26,35 @@ from .shot import Made, Shot
 from .skip import RowGuidance, Step
 from .steps import Steps
 
-_MEMORY_WORDS = ("out of memory", "can't allocate memory", "not enough memory")
-
 
 class Gone(Exception):
     """Nobody waits for any shot of this run any more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lockstep:
+    """This process as one of several that run the same shots at once.
+
+    `world` are all of them; `share` those that hold parts of one denoiser call's tokens, `guided`
+    those that share out the branches. `backend` is the attention that knows of the others.
+    """
+
+    world: Group
+    share: Group | None = None
+    guided: Group | None = None
+    backend: str | None = None
+
+
 class Engine:
     """A loaded pipeline; call it with the shots of one batch, all of one shape."""
 
-    def __init__(self, pipe: Any, options: DiffusionOptions, threads: int) -> None:
+    def __init__(
+        self, pipe: Any, options: DiffusionOptions, threads: int, lockstep: Lockstep | None = None
+    ) -> None:
         self.pipe = pipe
+        self.defaults = defaults(pipe)
+        self.clips = makes_clips(pipe)
+        self.lockstep = lockstep
         self._options = options
         self._threads = threads
         self._weights = Weights()
@@ -103,6 +124,7 @@ class Run:
 
     def __init__(self, engine: Engine, shots: Sequence[Shot]) -> None:
         self._engine = engine
+        self._lockstep = engine.lockstep
         self._shots = shots
         self._pipe = engine.pipe_for(shots[0])
         self._rows = [RowGuidance(shot.guidance_skip) for shot in shots]
@@ -122,7 +144,14 @@ class Run:
             for watcher in self._watchers():
                 watchers.append(watcher)
                 stack.enter_context(watcher.attached())
-            boundary = Boundary(self._pipe, self._rows, self._steps, watchers=watchers)
+            boundary = Boundary(
+                self._pipe,
+                self._rows,
+                self._steps,
+                watchers=watchers,
+                share=self._lockstep.world if self._lockstep else None,
+                parallel=Parallel(guided) if (guided := self._guided) else None,
+            )
             stack.enter_context(boundary.attached())
             output = self._pipe(**call)
         frames = output.frames if makes_clips(self._pipe) else output.images
@@ -131,20 +160,36 @@ class Run:
     def before(self, step: Step, rows: Sequence[RowKey]) -> None:
         """Stop before the next denoiser call when nobody waits any more."""
         del step, rows
-        if all(shot.gone.is_set() for shot in self._shots):
+        gone = all(shot.gone.is_set() for shot in self._shots)
+        if self._lockstep is not None:
+            gone = agreed(gone, self._lockstep.world, "any", self._device)
+        if gone:
             raise Gone
 
     def _watchers(self) -> list[Any]:
         policy = self._engine.options.precision
+        if self._guided and any(shot.cache for shot in self._shots):
+            raise BadInput("caching doesn't go with parallel.cfg", where="cache")
         found: list[Any] = []
         for denoiser in denoisers(self._pipe):
             if any(shot.cache for shot in self._shots):
-                cache = StepCache(denoiser, [shot.cache for shot in self._shots])
+                options = [shot.cache for shot in self._shots]
+                share = self._lockstep.share if self._lockstep else None
+                cache = StepCache(denoiser, options, share=share)
                 self._caches.append(cache)
                 found.append(cache)
             if policy is not None:
-                found.append(Applied(policy, denoiser, self._engine.weights))
+                base = self._lockstep.backend if self._lockstep else None
+                found.append(Applied(policy, denoiser, self._engine.weights, base=base))
         return found
+
+    @property
+    def _guided(self) -> Group | None:
+        return self._lockstep.guided if self._lockstep else None
+
+    @property
+    def _device(self) -> torch.device:
+        return torch.device(self._engine.options.device)
 
     def _stepped(self, step: Step, latents: Tensor, goal: Tensor) -> None:
         self.before(step, ())
@@ -209,14 +254,6 @@ def prompt_tokens(pipe: Any, prompt: str) -> int:
     return 0 if tokenizer is None else len(tokenizer(prompt, truncation=True)["input_ids"])
 
 
-class NotFinite(Exception):
-    """A picture became NaN or infinite, in a step or (None) in the decoder."""
-
-    def __init__(self, step: int | None) -> None:
-        super().__init__(step)
-        self.step = step
-
-
 def preview_steps(count: int, total: int) -> list[int]:
     """The steps after which `count` previews are due, evenly spread, never the last."""
     places = [(number + 1) * total // (count + 1) - 1 for number in range(count)]
@@ -229,37 +266,3 @@ def size_of(pipe: Any, height: int | None, width: int | None) -> tuple[int, int]
         return height, width
     sample = int(getattr(pipe, "default_sample_size", 64)) * int(pipe.vae_scale_factor)
     return height or sample, width or sample
-
-
-def translated(error: Exception, shot: Shot) -> MotetError:
-    """A pipeline's exception as an error that a caller can act on."""
-    if isinstance(error, MotetError):
-        return error
-    shape = shot.shape
-    size = f"{shape.width}x{shape.height}" + (f", {shape.frames} frames" if shape.frames else "")
-    if isinstance(error, NotFinite):
-        where = "in the decoder" if error.step is None else f"at step {error.step + 1}"
-        failed = ComponentFailed(
-            f"the picture became NaN or infinite {where}; a wider dtype helps"
-            " (options dtype, vae_dtype: float32), or less guidance"
-        )
-    elif is_memory(error):
-        failed = ComponentFailed(
-            f"out of memory at {size}; ask for a smaller one, or set vae_tiling, offload or a"
-            " smaller max_batch in the pipeline file"
-        )
-    elif isinstance(error, ValueError):
-        failed = BadInput(str(error), where="generate")
-    else:
-        failed = ComponentFailed(f"{type(error).__name__}: {error}")
-    failed.__cause__ = error
-    return failed
-
-
-def is_memory(error: Exception) -> bool:
-    """Whether memory ran out, on a GPU or here."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(
-        word in str(error).lower() for word in _MEMORY_WORDS
-    )

@@ -21,10 +21,10 @@ from ..batching import Batcher
 from ..errors import BadInput, ComponentFailed
 from ..frames import Control, Frame, Generate, Image, Progress
 from ..models import lacking
-from .call import defaults, makes_clips
 from .engine import Engine
 from .load import DEFAULT_MODEL, load_pipeline
 from .options import DiffusionOptions, RequestOptions
+from .ranks import Ranks
 from .shot import Made, Pixels, Shape, Shot
 
 _MAX_PROMPT = 32_000
@@ -58,7 +58,7 @@ class Generator(Component):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._options = DiffusionOptions.model_validate(dict(setup.options))
-        self._engine: Engine | None = None
+        self._engine: Engine | Ranks | None = None
         self._batcher: Batcher[Shot, Made] | None = None
 
     @classmethod
@@ -66,10 +66,9 @@ class Generator(Component):
         return lacking(setup.model or DEFAULT_MODEL)
 
     async def load(self) -> None:
-        pipe = await asyncio.to_thread(load_pipeline, self.setup.model, self._options)
-        if self.clips and not makes_clips(pipe):
-            raise BadInput(f"{type(pipe).__name__} makes no clips", where=self.setup.node)
-        self._engine = Engine(pipe, self._options, self.setup.resources.threads)
+        self._engine = await asyncio.to_thread(self._made)
+        if self.clips and not self._engine.clips:
+            raise BadInput("this model makes no clips", where=self.setup.node)
         self._batcher = Batcher(
             self._engine,
             size=1 if self.clips else self._options.max_batch,
@@ -78,6 +77,12 @@ class Generator(Component):
             name=self.setup.node,
             key=lambda shot: (shot.shape, shot.image is None),
         )
+
+    def _made(self) -> Engine | Ranks:
+        model, threads = self.setup.model, self.setup.resources.threads
+        if self._options.parallel.ranks > 1:
+            return Ranks(model, self._options, threads)
+        return Engine(load_pipeline(model, self._options), self._options, threads)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:
@@ -118,9 +123,9 @@ class Generator(Component):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _shots(self, asked: Generate, engine: Engine, news: _News) -> list[Shot]:
+    def _shots(self, asked: Generate, engine: Engine | Ranks, news: _News) -> list[Shot]:
         own = request_options(asked.options)
-        shape = self._shape(asked, engine.pipe, own)
+        shape = self._shape(asked, engine, own)
         skip = own.guidance_skip or self._options.guidance_skip
         cache = None if own.cache is False else own.cache or self._options.cache
         picture = None if asked.image is None else opened(asked.image, shape, self._options)
@@ -151,9 +156,9 @@ class Generator(Component):
             shots.append(shot)
         return shots
 
-    def _shape(self, asked: Generate, pipe: Any, own: RequestOptions) -> Shape:
+    def _shape(self, asked: Generate, engine: Engine | Ranks, own: RequestOptions) -> Shape:
         """What the request, the pipeline file and the pipeline say, in this order; checked."""
-        file, known = self._options, defaults(pipe)
+        file, known = self._options, engine.defaults
         frames, fps = self._timing(asked, own, known)
         steps = asked.steps or file.steps or known.get("num_inference_steps")
         if steps and not asked.steps:
@@ -163,7 +168,7 @@ class Generator(Component):
         shape = Shape(
             width=asked.width or file.width or known.get("width"),
             height=asked.height or file.height or known.get("height"),
-            frames=frames if makes_clips(pipe) else None,
+            frames=frames if engine.clips else None,
             fps=fps,
             steps=steps,
             guidance=file.guidance if asked.guidance is None else asked.guidance,
@@ -230,6 +235,8 @@ class Generator(Component):
     async def close(self) -> None:
         if self._batcher is not None:
             await self._batcher.close()
+        if isinstance(self._engine, Ranks):
+            await asyncio.to_thread(self._engine.close)
         self._batcher = self._engine = None
 
     def utilisation(self) -> float | None:

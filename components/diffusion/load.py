@@ -32,7 +32,7 @@ def load_pipeline(model: str | None, options: DiffusionOptions) -> Any:
     try:
         pipe = kind.from_pretrained(
             folder,
-            torch_dtype=dtype,
+            dtype=dtype,
             variant=options.variant,
             use_safetensors=True,
             local_files_only=True,

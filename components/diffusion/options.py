@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..base import Options
 from .caching import CacheOptions
@@ -20,6 +20,30 @@ class Lora(Options):
     model: str
     weight_name: str | None = None
     scale: float = Field(default=1.0, ge=-4, le=4)
+
+
+class ParallelOptions(Options):
+    """Several processes for one picture, on GPUs one each: `cfg` shares out the two branches of
+    guidance, `ring` and `ulysses` the tokens of one denoiser call.
+
+    `timeout_s` is how long a process waits for another before the run counts as failed.
+    """
+
+    cfg: Literal[1, 2] = 1
+    ring: int = Field(default=1, ge=1, le=64)
+    ulysses: int = Field(default=1, ge=1, le=64)
+    timeout_s: float = Field(default=120.0, gt=0, le=3600)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ParallelOptions:
+        if self.cfg > 1 and self.ring * self.ulysses > 1:
+            raise ValueError("cfg goes alone, without ring and ulysses")
+        return self
+
+    @property
+    def ranks(self) -> int:
+        """How many processes."""
+        return self.cfg * self.ring * self.ulysses
 
 
 class DiffusionOptions(Options):
@@ -52,6 +76,8 @@ class DiffusionOptions(Options):
     guidance_skip: GuidanceOptions = GuidanceOptions()
     cache: CacheOptions | None = None
     precision: PrecisionPolicy | None = None
+
+    parallel: ParallelOptions = ParallelOptions()
 
     max_batch: int = Field(default=4, ge=1, le=64)
     window_ms: float = Field(default=20.0, ge=0, le=1000)

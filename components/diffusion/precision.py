@@ -110,10 +110,21 @@ class Weights:
 
 
 class Applied:
-    """A policy at work on one denoiser during one run; `used` counts the layers by format."""
+    """A policy at work on one denoiser during one run; `used` counts the layers by format.
 
-    def __init__(self, policy: PrecisionPolicy, denoiser: nn.Module, weights: Weights) -> None:
+    `base` is the attention backend of full precision, None for diffusers' own.
+    """
+
+    def __init__(
+        self,
+        policy: PrecisionPolicy,
+        denoiser: nn.Module,
+        weights: Weights,
+        *,
+        base: str | None = None,
+    ) -> None:
         self.used: dict[str, int] = {}
+        self._base = base
         self._policy = policy
         self._weights = weights
         self._blocks = blocks_of(denoiser)
@@ -126,7 +137,7 @@ class Applied:
                 where="precision",
             )
         asks = any(rule.qk or rule.pv for rule in policy.rules)
-        if asks and not sum(dispatch.use(block, None) for block in self._blocks):
+        if asks and not sum(dispatch.use(block, base) for block in self._blocks):
             raise BadInput(
                 f"the attention of {type(denoiser).__name__} doesn't ask diffusers' dispatcher, so"
                 " its format can't be set",
@@ -142,7 +153,7 @@ class Applied:
         for place, block in enumerate(self._blocks):
             wanted = self._policy.formats(step, place, len(self._blocks))
             if wanted.backend != self._now[place].backend:
-                dispatch.use(block, wanted.backend)
+                dispatch.use(block, wanted.backend or self._base)
             self._now[place] = wanted
             name = f"{wanted.qk}/{wanted.pv}/{wanted.linear}"
             self.used[name] = self.used.get(name, 0) + 1
@@ -156,7 +167,7 @@ class Applied:
                     if type(part) is nn.Linear:
                         forward = self._linear(place, part, part.forward)
                         stack.enter_context(replaced(part, "forward", forward))
-                stack.callback(dispatch.use, block, None)
+                stack.callback(dispatch.use, block, self._base)
             yield
 
     def _linear(

@@ -23,6 +23,7 @@ from transformers import (
     DistilBertModel,
 )
 
+from motet.components.diffusion.emoji import positions
 from motet.components.diffusion.emoji.pipeline import EmojiPipeline
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -42,8 +43,8 @@ def clips(folder: Path) -> Path:
         )
     ).eval()  # fmt: skip
     net = WanTransformer3DModel(
-        num_attention_heads=2, attention_head_dim=12, in_channels=16, out_channels=16,
-        text_dim=32, freq_dim=32, ffn_dim=32, num_layers=4, rope_max_seq_len=32,
+        num_attention_heads=2, attention_head_dim=12, in_channels=16 + positions.CHANNELS,
+        out_channels=16, text_dim=32, freq_dim=32, ffn_dim=32, num_layers=4, rope_max_seq_len=32,
     ).eval()  # fmt: skip
     vae = AutoencoderDC(
         latent_channels=16,

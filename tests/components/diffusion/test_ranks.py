@@ -1,0 +1,121 @@
+"""A model on 2 and 4 processes: the pictures of one, savings included, and what happens when one
+process dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tinydiffusion
+
+from motet.components.errors import BadInput, ComponentFailed
+from motet.components.frames import Frame, Generate, Image
+from motet.pipelines import Pipeline, build
+from motet.pipelines.spec import PipelineSpec
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+ASKED = Generate("a", seed=3, count=2, width=32, height=48, previews=1)
+SKIP = {"interval": [0.2, 0.8]}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("models")
+    return {name: getattr(tinydiffusion, name)(root / name) for name in ("clips", "stable")}
+
+
+@asynccontextmanager
+async def serving(model: Path, **options: object) -> AsyncIterator[Pipeline]:
+    node = {"use": "diffusion/image", "model": str(model), "options": {"steps": 5, **options}}
+    spec = {"name": "media", "nodes": {"make": node}, "edges": ["input -> make -> output"]}
+    async with Pipeline(build(PipelineSpec.model_validate(spec))) as pipeline:
+        yield pipeline
+
+
+async def ask(pipeline: Pipeline, request: Generate = ASKED) -> list[Image]:
+    frames: list[Frame] = [frame async for frame in pipeline.ask(request)]
+    return [frame for frame in frames if isinstance(frame, Image)]
+
+
+async def same(model: Path, parallel: dict[str, Any], **options: object) -> list[Image]:
+    """The pictures on one process and on several must be the same, and must have cost the same."""
+    async with serving(model, **options) as pipeline:
+        exact = await ask(pipeline)
+    async with serving(model, parallel=parallel, **options) as pipeline:
+        found = await ask(pipeline)
+    assert len(found) == len(exact) == 4
+    for one, other in zip(found, exact, strict=True):
+        assert (one.index, one.preview) == (other.index, other.preview)
+        assert np.abs(one.pixels.astype(int) - other.pixels).max() <= 1
+        kept = {key: value for key, value in one.meta.items() if key not in ("ms", "batch")}
+        assert kept == {key: other.meta[key] for key in kept}
+    return found
+
+
+@pytest.mark.parametrize("name", ["clips", "stable"])
+async def test_branches_shared_out_with_steps_skipped(folders: dict[str, Path], name: str) -> None:
+    found = await same(folders[name], {"cfg": 2}, guidance_skip=SKIP)
+    assert found[-1].meta["rows_saved"] == 2
+
+
+@pytest.mark.parametrize("parallel", [{"ring": 2}, {"ring": 2, "ulysses": 2}], ids=str)
+async def test_tokens_shared_out_with_a_cache_that_all_agree_on(
+    folders: dict[str, Path], parallel: dict[str, Any]
+) -> None:
+    cache = {"kind": "first_block", "threshold": 1.5, "most": 2}
+    found = await same(folders["clips"], parallel, cache=cache, guidance_skip=SKIP)
+    assert found[-1].meta["cache_hits"] > 0
+
+
+async def test_a_ring_in_eight_bits_stays_near(folders: dict[str, Path]) -> None:
+    precision = {"rules": [{"qk": "int8", "pv": "fp8"}]}
+    async with serving(folders["clips"]) as pipeline:
+        exact = await ask(pipeline)
+    async with serving(folders["clips"], parallel={"ring": 2}, precision=precision) as pipeline:
+        found = await ask(pipeline)
+    apart = np.abs(found[-1].pixels.astype(int) - exact[-1].pixels)
+    assert 0 < apart.mean() < 3
+
+
+async def test_clients_that_leave_and_processes_that_die(folders: dict[str, Path]) -> None:
+    parallel = {"ulysses": 2, "timeout_s": 20}
+    async with serving(folders["clips"], parallel=parallel) as pipeline:
+        exact = await ask(pipeline)
+        long = Generate("a", seed=1, steps=100, width=32, height=48)
+        async with aclosing(pipeline.ask(long)) as frames:
+            async for _ in frames:
+                break
+        again = await ask(pipeline)
+        assert np.array_equal(again[-1].pixels, exact[-1].pixels)
+        with pytest.raises(BadInput, match="multiples of 16"):
+            await ask(pipeline, Generate("a", width=33, height=32))
+
+        replica: Any = pipeline.runtime
+        ranks = replica.component("make")._engine
+        run = asyncio.create_task(ask(pipeline, long))
+        await asyncio.sleep(0.1)
+        os.kill(ranks._children[1].pid, signal.SIGKILL)
+        with pytest.raises(ComponentFailed):
+            await run
+        after = await ask(pipeline)
+        assert np.array_equal(after[-1].pixels, exact[-1].pixels)
+        children = list(ranks._children)
+    assert all(child.poll() is not None for child in children)
+
+
+async def test_a_model_that_cannot_share_says_so(folders: dict[str, Path]) -> None:
+    with pytest.raises(BadInput, match="UNet2DConditionModel has no plan"):
+        async with serving(folders["stable"], parallel={"ring": 2}):
+            pass
