@@ -68,7 +68,7 @@ async def test_a_picture_is_previewed_made_and_its_savings_are_measured(
     await page.wait_for_selector(MADE)
     told = await facts(page)
     assert (told["Seed"], told["Steps"], told["Denoiser rows saved"]) == ("3", "8", "4 of 16")
-    assert await page.evaluate("window.shown.size") >= 3
+    assert await page.evaluate("window.shown.size") >= 2
     await page.get_by_role("button", name="Measure what each saving cost").click()
     await page.get_by_text("Likeness is").wait_for()
     rows = await page.locator(".costs tbody tr").all_inner_texts()
@@ -100,7 +100,7 @@ async def test_a_clip_is_made_and_nothing_of_it_stays_on_the_server(
     assert (await facts(page))["Size"] == "96x96, 2 s"
     plays = "document.querySelector('.frame video').videoWidth === 96"
     without = "document.querySelector('.easel .hint').textContent.includes('H.264')"
-    await page.wait_for_function(f"{plays} || {without}")
+    await page.wait_for_function(f"() => {plays} || {without}")
     async with httpx.AsyncClient(base_url=address) as http:
         for _ in range(50):
             left = (await http.get("/v1/videos")).json()["data"]
@@ -134,7 +134,7 @@ async def test_stopping_stops_the_server_too_and_refusals_are_said(
     await page.get_by_label("A picture").check()
     await wish(page, "a blue car", steps="2", size="90000x90000")
     await page.press("[name=prompt]", "Enter")
-    await page.wait_for_function("document.querySelector('.asking [role=alert]').textContent")
+    await page.get_by_text("90000").wait_for()
     assert "90000" in await page.inner_text(".asking [role=alert]")
 
 

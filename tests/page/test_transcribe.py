@@ -86,7 +86,6 @@ def words(text: str) -> list[str]:
 
 async def drop(page: Page, file: Path) -> None:
     """Let a file fall on the page, as from a desktop."""
-    await page.wait_for_function("document.querySelector('.transcribe-view')")
     transfer = await page.evaluate_handle(
         "([data, name]) => { const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));"
         " const transfer = new DataTransfer();"

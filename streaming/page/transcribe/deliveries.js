@@ -13,7 +13,7 @@ export class Deliveries {
     this.endpoints = el("ul", { class: "endpoints" });
     this.list = el("ol", { class: "deliveries" });
     this.said = el("p", { class: "said-once", role: "status" });
-    this.url = el("input", { type: "url", name: "url", required: true, placeholder: "https://example.org/hook", "aria-label": "Address of a new webhook", autocomplete: "off" });
+    this.url = el("input", { type: "url", name: "url", required: true, placeholder: "https://…", "aria-label": "Address of a new webhook", autocomplete: "off" });
     this.form = el("form", { class: "add-endpoint", on: { submit: (event) => this.add(event) } }, this.url, el("button", { type: "submit", class: "solid" }, "Add"));
     const header = el("header", {}, el("h2", { id: "webhooks-title" }, "Webhooks"), el("button", { type: "button", class: "quiet", "aria-label": "Close", on: { click: () => this.dialog.close() } }, icon("close")));
     this.dialog = el("dialog", { class: "drawer", "aria-labelledby": "webhooks-title" }, header, this.endpoints, this.form, this.said, el("h3", {}, "Deliveries"), this.list);
