@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import tinydiffusion
 import torch
+from diffusers import StableDiffusionPipeline
+from diffusers.utils import convert_state_dict_to_diffusers
 from PIL import Image as pictures
 
 from motet.components.diffusion.engine import preview_steps
@@ -295,3 +297,43 @@ async def test_a_scheduler_of_the_files_choice_is_used(folders: dict[str, Path])
         assert type(scheduler).__name__ == "EulerDiscreteScheduler"
         assert scheduler.config.beta_end == 0.02
         assert images(await ask(pipeline, Generate("a", **SIZE)))
+
+
+@pytest.fixture(scope="module")
+def lora(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A LoRA of the small model whose weights are large enough to see."""
+    peft = pytest.importorskip("peft")
+    pipe: Any = StableDiffusionPipeline.from_pretrained(folders["stable"])
+    pipe.unet.add_adapter(peft.LoraConfig(r=2, target_modules=["to_q", "to_v", "to_out.0"]))
+    torch.manual_seed(1)
+    for name, weight in pipe.unet.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.5)
+    state = peft.get_peft_model_state_dict(pipe.unet)
+    folder = tmp_path_factory.mktemp("lora")
+    StableDiffusionPipeline.save_lora_weights(
+        folder, unet_lora_layers=convert_state_dict_to_diffusers(state)
+    )
+    return folder
+
+
+async def test_a_lora_changes_the_picture_by_its_scale(
+    folders: dict[str, Path], lora: Path
+) -> None:
+    made: list[np.ndarray] = []
+    for scale in (None, 0.0, 1.0):
+        options = {} if scale is None else {"lora": [{"model": str(lora), "scale": scale}]}
+        async with serving(folders["stable"], **options) as pipeline:
+            made.append(images(await ask(pipeline, Generate("a", seed=1, **SIZE)))[0].pixels)
+            parts = engine_of(pipeline).pipe.unet.named_modules()
+            assert not any("lora" in name for name, _ in parts)
+    assert np.array_equal(made[0], made[1])
+    assert np.abs(made[2].astype(int) - made[0]).max() > 3
+
+
+async def test_a_lora_that_does_not_fit_is_refused(folders: dict[str, Path], lora: Path) -> None:
+    for name in ("clips", "stable"):
+        wrong = lora if name == "clips" else folders["stable"]
+        with pytest.raises(BadInput, match=r"takes no LoRA|can't be added"):
+            async with serving(folders[name], lora=[{"model": str(wrong)}]):
+                pass
