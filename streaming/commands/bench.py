@@ -43,6 +43,14 @@ def add(commands: Commands) -> None:
     files.add_argument("--peer", nargs="*", choices=["batched", "sequential"], default=[])
     files.add_argument("--json", action="store_true", help="one JSON line a run")
     files.set_defaults(command=run_bench_transcribe)
+    vision = kinds.add_parser("vision", help="a vision encoder's cache, on a model of your own")
+    vision.add_argument("model", metavar="MODEL", help="folder or hub id")
+    vision.add_argument("--pictures", type=int, default=8)
+    vision.add_argument("--side", type=int, default=768, help="pixels")
+    vision.add_argument("--concurrency", type=int, default=50, help="askers for one picture")
+    vision.add_argument("--threads", type=int, default=1)
+    vision.add_argument("--json", action="store_true", help="one JSON line")
+    vision.set_defaults(command=run_bench_vision)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
@@ -83,6 +91,15 @@ def run_bench_transcribe(parsed: argparse.Namespace) -> int:
 def run_bench_embed(parsed: argparse.Namespace) -> int:
     """Measure embeddings."""
     from ..bench.embed import Plan, render, run
+
+    fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
+    write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_vision(parsed: argparse.Namespace) -> int:
+    """Measure the encoder's cache."""
+    from ..bench.vision import Plan, render, run
 
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
