@@ -77,6 +77,12 @@ ENTRIES: dict[str, Entry] = {
         extra="media",
         packages=("torch", "transformers", "soxr"),
     ),
+    "asr/trt": Entry(
+        "asr.trt:TrtAsr",
+        "Whisper on TensorRT-LLM (NVIDIA GPUs)",
+        extra="trt",
+        packages=("tensorrt_llm", "torch", "soxr"),
+    ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",
         "GGUF models on llama.cpp, continuous batching",
