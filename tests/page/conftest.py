@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -75,7 +76,7 @@ class Visit:
         assert self.complaints == []
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def chromium() -> str:
     """Where the browser is."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
@@ -96,6 +97,13 @@ async def browsing(chromium: str, microphone: Path | None = None) -> AsyncIterat
             yield browser
         finally:
             await browser.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    """One browser for a file's tests, each of which opens pages of its own."""
+    async with browsing(chromium) as opened:
+        yield opened
 
 
 async def visit(

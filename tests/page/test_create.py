@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -14,17 +14,27 @@ from playwright.async_api import Browser, Page
 from motet.pipelines import load
 
 from ..support.serving import serving
-from .conftest import browsing, visit
+from .conftest import visit
 from .test_layout import CONTRAST
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 pytest.importorskip("diffusers")
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 MADE = ".made-facts div"
 
-SEEN = """window.shown = new Set();
-document.addEventListener("load", ({ target }) =>
-  target.matches?.(".frame img") && window.shown.add(target.src), true);"""
+SEEN = """() => {
+  window.shown = new Set();
+  const picture = document.querySelector(".frame img");
+  const seen = (records) => {
+    for (const { oldValue } of records) if (oldValue) window.shown.add(oldValue);
+    window.shown.add(picture.src);
+  };
+  new MutationObserver(seen).observe(picture, {
+    attributeFilter: ["src"], attributeOldValue: true,
+  });
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +42,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     graphs = [load(CONFIGS / f"{name}.yaml") for name in ("images", "videos")]
     with serving(*graphs, data_dir=tmp_path_factory.mktemp("data")) as url:
         yield url
-
-
-@pytest.fixture
-async def browser(chromium: str) -> AsyncIterator[Browser]:
-    async with browsing(chromium) as opened:
-        yield opened
 
 
 async def facts(page: Page) -> dict[str, str]:
@@ -68,7 +72,7 @@ async def test_a_picture_is_previewed_made_and_its_savings_are_measured(
     await page.wait_for_selector(MADE)
     told = await facts(page)
     assert (told["Seed"], told["Steps"], told["Denoiser rows saved"]) == ("3", "8", "4 of 16")
-    assert await page.evaluate("window.shown.size") >= 2
+    assert await page.evaluate("window.shown.size") == 4  # three previews, then the picture
     await page.get_by_role("button", name="Measure what each saving cost").click()
     await page.get_by_text("Likeness is").wait_for()
     rows = await page.locator(".costs tbody tr").all_inner_texts()

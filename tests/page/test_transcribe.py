@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from motet.pipelines import Graph, load
 from ..support.serving import listening, serving
 from .conftest import browsing, visit, write_wav
 from .test_layout import CONTRAST
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 hibari = pytest.importorskip("hibari")
 pytest.importorskip("faster_whisper")
@@ -72,12 +74,6 @@ def address(graph: Graph, database: str, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("data")
     with serving(graph, data_dir=folder, database_url=database, allow_loopback_urls=True) as url:
         yield url
-
-
-@pytest.fixture
-async def browser(chromium: str) -> AsyncIterator[Browser]:
-    async with browsing(chromium) as opened:
-        yield opened
 
 
 def words(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -14,8 +14,10 @@ from motet.pipelines import Graph, build
 from motet.pipelines.spec import PipelineSpec
 
 from ..support.serving import serving
-from .conftest import browsing, visit
+from .conftest import visit
 from .test_layout import CONTRAST
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ASK = {"model": "chat", "messages": [{"role": "user", "content": "Hello?"}]}
 
@@ -37,12 +39,6 @@ def address() -> Iterator[str]:
     slow = answering(options={"delay_s": 5})
     with serving(slow, answering("broken", options={"fail": True})) as url:
         yield url
-
-
-@pytest.fixture
-async def browser(chromium: str) -> AsyncIterator[Browser]:
-    async with browsing(chromium) as opened:
-        yield opened
 
 
 async def cell(page: Page, pipeline: str, column: str) -> str:
