@@ -242,10 +242,13 @@ class HfLoop:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        self._fail(ComponentFailed("closed while it answered", where=self._name))
-        for request in self._waiting:
-            request.answers.put_nowait(ComponentFailed("closed", where=self._name))
-        self._waiting.clear()
         if self._pool is not None:
+            # Before anything is taken from a step that still runs.
             await asyncio.to_thread(self._pool.shutdown)
             self._pool = None
+        closed = ComponentFailed("closed while it answered", where=self._name)
+        reading = [self._reading.request] if self._reading else []
+        for request in (*self._running, *reading, *self._waiting):
+            request.answers.put_nowait(closed)
+        self._running, self._reading = [], None
+        self._waiting.clear()

@@ -52,7 +52,8 @@ EOS = SPECIALS.index("<|im_end|>")
 TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}"
-    "{% if p.type == 'image' %}<vision_start><image><vision_end>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}"
+    "{% if p.type == 'image' %}<vision_start><image><vision_end>"
+    "{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}"
     "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 TEXT: dict[str, Any] = {

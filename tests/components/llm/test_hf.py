@@ -99,13 +99,21 @@ async def test_answers_that_share_steps_are_those_of_generate(model: tuple[Path,
 async def test_a_closed_run_frees_its_row_at_once(model: tuple[Path, Any]) -> None:
     async with loaded(model[0], parallel=1, context_tokens=2000) as llm:
         long = asyncio.create_task(ask(llm, prompt("long", max_tokens=1900)))
-        while llm.loop is None or not llm.loop.active:
-            await asyncio.sleep(0.005)
-        await asyncio.sleep(0.05)
+        async with asyncio.timeout(10):
+            while llm.loop is None or not llm.loop.active:  # noqa: ASYNC110 - a thread is awaited
+                await asyncio.sleep(0.005)
         long.cancel()
         async with asyncio.timeout(5):
             answer = await ask(llm, prompt("short", max_tokens=3))
     assert isinstance(answer[-1], Completed)
+
+
+async def test_closing_ends_whoever_still_waits(model: tuple[Path, Any]) -> None:
+    async with loaded(model[0], parallel=1, context_tokens=2000) as llm:
+        asks = [asyncio.create_task(ask(llm, prompt("x", max_tokens=1900))) for _ in range(3)]
+        await asyncio.sleep(0.1)
+    ended = await asyncio.gather(*asks, return_exceptions=True)
+    assert [type(one) for one in ended] == [ComponentFailed] * 3
 
 
 async def test_seeds_repeat_and_differ_whoever_shares_the_step(model: tuple[Path, Any]) -> None:

@@ -21,12 +21,13 @@ from motet.components.frames import (
     MediaFile,
     Message,
     Prompt,
+    TextDelta,
     TextInput,
 )
 from motet.components.vision.ocr import Line, VisionOcr, in_order
 from motet.components.vision.pdf import PdfPages, pages
 from motet.components.vision.pixels import decode, size_of
-from motet.pipelines import load
+from motet.pipelines import Pipeline, load
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -171,3 +172,23 @@ async def test_two_documents_at_once(tmp_path: Path) -> None:
     runs = [collect(pdf, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
     found = await asyncio.gather(*runs)
     assert all(isinstance(one[0], Image) for one in found)
+
+
+@pytest.mark.slow
+async def test_the_document_pipeline_answers_about_a_scan_and_gives_its_text(
+    tmp_path: Path,
+) -> None:
+    shown = encoded(drawn("The meeting is at", "Nine Elm Street", "on Monday"))
+    question = "Where is the meeting? Answer with the street."
+    asked = Prompt(
+        (Message("user", question, (ImagePart(shown, at=0),)),), temperature=0, max_tokens=40
+    )
+    (tmp_path / "scan.pdf").write_bytes(encoded(drawn("Nine Elm Street"), "PDF"))
+    async with Pipeline(load("document")) as pipeline:
+        said = [frame async for frame in pipeline.ask(asked)]
+        text = [frame async for frame in pipeline.ask(MediaFile(str(tmp_path / "scan.pdf")))]
+    answer = "".join(frame.text for frame in said if isinstance(frame, TextDelta))
+    assert "Elm Street" in answer
+    assert not any(isinstance(frame, Prompt) for frame in said)
+    assert [type(frame) for frame in text] == [TextInput]
+    assert "Elm Street" in " ".join(text[0].text.split())  # type: ignore[attr-defined]
