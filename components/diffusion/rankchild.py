@@ -40,8 +40,7 @@ def main(address: str, rank: int, world: str, secret: bytes) -> None:
         except MotetError as error:
             line.send(Refused(error.code, str(error)))
             return
-        if rank == 0:
-            line.send(Hello(portable(engine.defaults), engine.clips))
+        line.send(Hello(portable(engine.defaults), engine.clips))
         while True:
             try:
                 order = line.recv()

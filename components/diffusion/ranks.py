@@ -39,7 +39,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first rank has loaded: the defaults of its pipeline's call."""
+    """A rank has loaded: the defaults of its pipeline's call."""
 
     defaults: dict[str, Any]
     clips: bool
@@ -127,23 +127,24 @@ class Ranks:
         return line.recv(), line
 
     def _greet(self) -> None:
-        hello = self._answer(_START_S)
-        if isinstance(hello, Refused):
-            self.close()
-            raise error_of(hello.code, hello.message)
-        assert isinstance(hello, Hello)
-        self.defaults, self.clips = hello.defaults, hello.clips
-
-    def _answer(self, limit_s: float) -> Any:
-        """What the first rank says next.
+        """Wait for all: the place where they find each other must last until every one has.
 
         Raises:
-            ComponentFailed: a process has died, or nothing came in time.
+            MotetError: one can't load.
         """
-        deadline_s = time.monotonic() + limit_s
-        while not self._lines[0].poll(_LOOK_S):
-            self._check(deadline_s)
-        return self._lines[0].recv()
+        deadline_s = time.monotonic() + _START_S
+        for line in self._lines:
+            while not line.poll(_LOOK_S):
+                self._check(deadline_s)
+            try:
+                hello = line.recv()
+            except (EOFError, OSError) as error:
+                self.close()
+                raise ComponentFailed("a process of this model died as it loaded") from error
+            if isinstance(hello, Refused):
+                self.close()
+                raise error_of(hello.code, hello.message)
+            self.defaults, self.clips = hello.defaults, hello.clips
 
     def _check(self, deadline_s: float) -> None:
         dead = [rank for rank, child in enumerate(self._children) if child.poll() is not None]

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
-ASKED = Generate("a", seed=3, count=2, width=32, height=48, previews=1)
+ASKED = Generate("a", seed=3, count=2, width=32, height=64, previews=1)
 SKIP = {"interval": [0.2, 0.8]}
 
 
