@@ -91,7 +91,7 @@ class Database:
             kwargs={"row_factory": dict_row, "autocommit": False},
         )
         await self._pool.open(wait=True, timeout=30)
-        self.queue = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=6))
+        self.queue = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=16))
         await self.queue.open_async()
 
     async def _start(self) -> str:

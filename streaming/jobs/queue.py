@@ -18,6 +18,7 @@ from psycopg_pool import PoolTimeout
 from .database import Connection, Database
 from .ending import expired
 from .inputs import Inputs
+from .stopping import end
 from .work import Again, Work
 
 log = logging.getLogger("motet.jobs")
@@ -28,6 +29,7 @@ HEARTBEAT_S = 2.0
 DEAD_AFTER_S = 10.0
 _SWEEP_S = 3.0
 _BUSY_S = 1.0
+_FETCHERS = 4
 _LOST = (OperationalError, ConnectorException, PoolTimeout, OSError)
 
 
@@ -74,9 +76,19 @@ class Queue:
         """Run jobs, take over those of dead workers, remove expired ones; through failures of
         the database too, which is brought back if it is our own."""
         self._register(work)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._worker(concurrency), name="jobs worker")
-            group.create_task(self._sweep(inputs), name="jobs sweep")
+        logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it tells of every job
+        # One worker takes jobs one after the other, each with a commit; several share those.
+        count = min(_FETCHERS, concurrency)
+        shares = [concurrency // count + (place < concurrency % count) for place in range(count)]
+        tasks = [
+            asyncio.create_task(self._worker(share), name=f"jobs worker {place}")
+            for place, share in enumerate(shares)
+        ]
+        tasks.append(asyncio.create_task(self._sweep(inputs), name="jobs sweep"))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await end(tasks)
 
     def _register(self, work: Work) -> None:
         if TASK in cast("dict[str, Any]", self._app.tasks):  # pyright: ignore[reportUnknownMemberType]
@@ -117,6 +129,10 @@ class Queue:
                 )
             except _LOST as error:
                 log.warning("the worker lost its database (%s)", type(error).__name__)
+            # A worker that is cancelled while it starts ends as if nothing had happened.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                return
             await asyncio.sleep(0.5)
             await self._database.heal()
 

@@ -16,6 +16,7 @@ from .endpoints import Endpoints
 from .inputs import Inputs
 from .outbox import Outbox
 from .queue import Queue
+from .stopping import end
 from .store import Job, JobStore
 from .work import Work
 
@@ -65,9 +66,7 @@ class Jobs:
         try:
             yield self
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end(tasks)
             await self.database.close()
 
     async def stop(self, jobs: Sequence[Job]) -> None:

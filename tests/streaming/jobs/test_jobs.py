@@ -314,3 +314,12 @@ async def test_a_job_goes_on_with_the_chunks_it_has(postgres, tmp_path):
     made = [line for line in log.read_text().splitlines() if line.startswith(job_id)]
     assert len(set(made)) == 30
     assert len(made) <= 31, "chunks that were kept were made again"
+
+
+async def test_a_server_that_stops_as_it_starts_leaves_nothing_running(postgres, tmp_path):
+    """Workers that are cancelled at any moment of their start must end."""
+    for wait_s in (0, 0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.3):
+        before = asyncio.all_tasks()
+        async with asyncio.timeout(20), client_of(postgres, tmp_path):
+            await asyncio.sleep(wait_s)
+        assert asyncio.all_tasks() == before
