@@ -30,6 +30,7 @@ from ..models import lacking, locate
 from ..vlm import Picture, picture_of
 from .chat import choice_json, refuse_adapter
 from .detokenise import Detokeniser
+from .guide import Guide, Guides
 from .hfloop import HfLoop, Request
 from .hfmodel import HfModel
 from .hfprompt import PromptWriter
@@ -71,6 +72,7 @@ class HfLlm(Component):
         self._model: HfModel | None = None
         self._writer: PromptWriter | None = None
         self.loop: HfLoop | None = None
+        self._guides: Guides | None = None
         self._ends: frozenset[int] = frozenset()
 
     @classmethod
@@ -105,6 +107,7 @@ class HfLlm(Component):
             image_token=model.image_token,
             template=options.chat_template,
         )
+        self._guides = Guides(writer.tokenizer, model.vocabulary)
         self._ends = ends_of(folder, writer.end)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
@@ -129,11 +132,12 @@ class HfLlm(Component):
         if writer is None or loop is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         pictures = self._pictures(prompt, seen)
-        plain = prompt if writer.knows_tools else without_tools(prompt)
+        calls = bool(prompt.tools) and prompt.tool_choice != "none"
+        forced = calls and prompt.tool_choice != "auto"
+        plain = without_tools(prompt) if forced or not writer.knows_tools else prompt
         ids = await asyncio.to_thread(writer.write, plain, pictures)
-        request = self._request(prompt, ids, pictures)
+        request = self._request(plain, ids, pictures)
         usage = (len(ids), sum(picture.tokens for picture in pictures))
-        calls = prompt.tools and prompt.tool_choice != "none"
         reader = ToolReader(prompt, where=self.setup.node) if calls else None
         async with aclosing(self._stream(loop, writer, request, prompt, usage)) as pieces:
             async for piece in pieces:
@@ -143,13 +147,6 @@ class HfLlm(Component):
     def _check(self, prompt: Prompt) -> None:
         choice_json(prompt)
         refuse_adapter(prompt, where=self.setup.node)
-        if prompt.schema is not None:
-            raise self._bad("it can't be held to a JSON schema; llm/llama can", "response_format")
-        if prompt.tools and prompt.tool_choice not in ("auto", "none"):
-            raise self._bad(
-                f"tool_choice {prompt.tool_choice!r} is not possible here; possible: auto, none",
-                "tool_choice",
-            )
 
     def _pictures(self, prompt: Prompt, seen: dict[int, Embedding]) -> tuple[Picture, ...]:
         """The rows of the prompt's pictures, in order."""
@@ -185,9 +182,15 @@ class HfLlm(Component):
             options.top_p if prompt.top_p is None else prompt.top_p,
             prompt.seed,
             prompt.logprobs,
+            self._guide(prompt),
         )
         most = min(prompt.max_tokens or options.max_tokens, room)
         return Request(ids, pictures, sampler, most, self._ends)
+
+    def _guide(self, prompt: Prompt) -> Guide | None:
+        if prompt.schema is None or self._guides is None:
+            return None
+        return self._guides.guide(prompt.schema, where=self.setup.node)
 
     async def _stream(
         self,

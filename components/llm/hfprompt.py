@@ -54,6 +54,11 @@ class PromptWriter:
         return str(self._tokenizer.decode([token], clean_up_tokenization_spaces=False))
 
     @property
+    def tokenizer(self) -> Any:
+        """The tokenizer itself, for what must know all tokens."""
+        return self._tokenizer
+
+    @property
     def end(self) -> int | None:
         """The tokenizer's own end token."""
         return cast("int | None", self._tokenizer.eos_token_id)

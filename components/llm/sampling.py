@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
+
+
+class Guide(Protocol):
+    """What narrows an answer to a form, place by place."""
+
+    def narrow(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits (vocab,) without what doesn't fit."""
+        ...
+
+    def take(self, token: int) -> None:
+        """A token was chosen."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,19 @@ class Sampler:
     top_p: float
     seed: int | None
     logprobs: int | None
+    guide: Guide | None = None
     _random: torch.Generator | None = None
 
     def choose(self, logits: torch.Tensor) -> Scored:
         """A token for float32 logits of shape (vocab,)."""
+        if self.guide is not None:
+            logits = self.guide.narrow(logits)
+        scored = self._choose(logits)
+        if self.guide is not None:
+            self.guide.take(scored.token)
+        return scored
+
+    def _choose(self, logits: torch.Tensor) -> Scored:
         token = int(logits.argmax()) if self.temperature == 0 else self._sample(logits)
         if self.logprobs is None:
             return Scored(token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -161,8 +162,8 @@ async def test_log_probabilities_are_the_models(model: tuple[Path, Any]) -> None
     ("asked", "words"),
     [
         (prompt("x" * 400), "the context holds 256"),
-        (prompt("x", schema={}), "JSON schema"),
-        (prompt("x", tools=(Tool("t"),), tool_choice="required"), "possible: auto, none"),
+        (prompt("x", schema={"type": "nonsense"}), "schema can't be held to"),
+        (prompt("x", tools=(Tool("t"),), tool_choice="u"), "'u' is not a tool"),
         (Prompt((Message("user", "x", (ImagePart(b"", at=0),)),)), "reads no pictures"),
     ],
 )
@@ -231,6 +232,44 @@ async def test_tools_go_through_the_template_and_calls_come_back(
     assert answer[1].reason == "tool_calls"  # type: ignore[attr-defined]
     writer = PromptWriter(tmp_path, family=None, image_token=-1, template=None)
     assert "weather" in tokenizer().decode(writer.write(asked, ()))
+
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"size": {"enum": ["small", "large"]}, "count": {"type": "integer"}},
+    "required": ["size"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize("heat", [0.0, 1.5])
+async def test_answers_are_held_to_a_schema_while_others_are_free(
+    model: tuple[Path, Any], heat: float
+) -> None:
+    async with loaded(model[0], context_tokens=512) as llm:
+        held = prompt("x", schema=SCHEMA, temperature=heat, seed=1, max_tokens=300)
+        answers = await asyncio.gather(ask(llm, held), ask(llm, prompt("ab")))
+    done = answers[0][-1]
+    assert isinstance(done, Completed)
+    if done.reason == "stop":
+        found = json.loads(text_of(answers[0]))
+        assert found["size"] in ("small", "large")
+        assert set(found) <= {"size", "count"}
+    else:
+        assert text_of(answers[0]).startswith("{")
+    assert text_of(answers[1]) == alone(model, prompt("ab"))
+
+
+async def test_a_call_that_must_come_comes(model: tuple[Path, Any]) -> None:
+    tool = Tool("order", "", SCHEMA)
+    async with loaded(model[0], context_tokens=1024) as llm:
+        asked = prompt(
+            "x", tools=(tool,), tool_choice="order", max_tokens=400, temperature=1.0, seed=3
+        )
+        call, done = await ask(llm, asked)
+    assert isinstance(call, ToolCall)
+    assert json.loads(call.arguments)["size"] in ("small", "large")
+    assert done.reason == "tool_calls"  # type: ignore[attr-defined]
 
 
 texts = st.text(alphabet="abé€😀\n ", max_size=40)
