@@ -12,13 +12,14 @@ from typing import Any, cast
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
+from procrastinate.worker import Worker
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
 from .database import Connection, Database
 from .ending import expired
 from .inputs import Inputs
-from .stopping import end
+from .stopping import end, end_gently
 from .work import Again, Work
 
 log = logging.getLogger("motet.jobs")
@@ -80,15 +81,18 @@ class Queue:
         # One worker takes jobs one after the other, each with a commit; several share those.
         count = min(_FETCHERS, concurrency)
         shares = [concurrency // count + (place < concurrency % count) for place in range(count)]
-        tasks = [
+        workers = [
             asyncio.create_task(self._worker(share), name=f"jobs worker {place}")
             for place, share in enumerate(shares)
         ]
-        tasks.append(asyncio.create_task(self._sweep(inputs), name="jobs sweep"))
+        sweep = asyncio.create_task(self._sweep(inputs), name="jobs sweep")
         try:
-            await asyncio.gather(*tasks)
+            done, _ = await asyncio.wait({*workers, sweep}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            await end(tasks)
+            await end_gently(workers)
+            await end([sweep])
 
     def _register(self, work: Work) -> None:
         if TASK in cast("dict[str, Any]", self._app.tasks):  # pyright: ignore[reportUnknownMemberType]
@@ -114,25 +118,26 @@ class Queue:
 
     async def _worker(self, concurrency: int) -> None:
         while True:
+            worker = Worker(
+                self._app,
+                queues=[QUEUE],
+                name=f"motet-{secrets.token_hex(4)}",
+                concurrency=concurrency,
+                install_signal_handlers=False,
+                fetch_job_polling_interval=2.0,
+                abort_job_polling_interval=2.0,
+                update_heartbeat_interval=HEARTBEAT_S,
+                stalled_worker_timeout=DEAD_AFTER_S,
+                shutdown_graceful_timeout=0.5,
+                delete_jobs="always",
+            )
+            running = asyncio.create_task(worker.run(), name="jobs worker run")
             try:
-                await self._app.run_worker_async(
-                    queues=[QUEUE],
-                    name=f"motet-{secrets.token_hex(4)}",
-                    concurrency=concurrency,
-                    install_signal_handlers=False,
-                    fetch_job_polling_interval=2.0,
-                    abort_job_polling_interval=2.0,
-                    update_heartbeat_interval=HEARTBEAT_S,
-                    stalled_worker_timeout=DEAD_AFTER_S,
-                    shutdown_graceful_timeout=0.5,
-                    delete_jobs="always",
-                )
+                await asyncio.shield(running)
             except _LOST as error:
                 log.warning("the worker lost its database (%s)", type(error).__name__)
-            # A worker that is cancelled while it starts ends as if nothing had happened.
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                return
+            finally:
+                await _stopped(worker, running)
             await asyncio.sleep(0.5)
             await self._database.heal()
 
@@ -169,3 +174,13 @@ class Queue:
             rows: list[dict[str, Any]] = await cursor.fetchall()
             for row in rows:
                 await self.put(connection, [row["id"]], row["priority"])
+
+
+async def _stopped(worker: Worker, running: asyncio.Task[None]) -> None:
+    """Ask a worker to stop until it has: it may still be starting, and cancelling it then is lost
+    in its database driver (`asyncio.wait_for` before Python 3.12)."""
+    while not running.done():
+        worker.stop()
+        await asyncio.wait({running}, timeout=0.2)
+    if not running.cancelled() and isinstance(error := running.exception(), Exception):
+        log.debug("the worker ended with %r", error)

@@ -16,7 +16,7 @@ from .endpoints import Endpoints
 from .inputs import Inputs
 from .outbox import Outbox
 from .queue import Queue
-from .stopping import end
+from .stopping import end, end_gently
 from .store import Job, JobStore
 from .work import Work
 
@@ -60,12 +60,14 @@ class Jobs:
             asyncio.create_task(self.database.watch(), name="jobs database"),
             asyncio.create_task(self.outbox.serve(), name="webhooks"),
         ]
+        serving: list[asyncio.Task[None]] = []
         if concurrency:
             serve = self.queue.serve(self._work, self.inputs, concurrency=concurrency)
-            tasks.append(asyncio.create_task(serve, name="jobs"))
+            serving.append(asyncio.create_task(serve, name="jobs"))
         try:
             yield self
         finally:
+            await end_gently(serving)
             await end(tasks)
             await self.database.close()
 

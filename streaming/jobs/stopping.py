@@ -21,3 +21,10 @@ async def end(tasks: Collection[asyncio.Task[Any]]) -> None:
             task.cancel()
         _, pending = await asyncio.wait(pending, timeout=_AGAIN_S)
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def end_gently(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks once, and wait for what they do about it."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
