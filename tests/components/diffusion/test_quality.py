@@ -12,7 +12,8 @@ from PIL import Image
 
 from motet.components.diffusion.load import load_pipeline
 from motet.components.diffusion.options import DiffusionOptions
-from motet.components.diffusion.quality import measure, psnr, ssim
+from motet.components.diffusion.quality import measure, psnr, ssim, summary
+from motet.components.diffusion.shot import Made
 from motet.components.errors import BadInput
 from motet.streaming import imagesquality
 
@@ -101,3 +102,12 @@ def test_the_command_writes_table_and_grid(folder: Path, tmp_path: Path) -> None
     assert imagesquality.run(parser.parse_args([str(tmp_path / "p.yaml"), *words])) == 0
     assert "| half |" in (out / "quality.md").read_text()
     assert Image.open(out / "grid.png").size == (32, 64)
+
+
+def test_one_picture_that_is_the_same_does_not_hide_another() -> None:
+    black, white = (Made(np.full((1, 16, 16, 3), value, np.uint8), META) for value in (0, 255))
+    found = summary("x", [black, black], [black, white])
+    assert found.psnr_db == pytest.approx(3.0103, abs=1e-4)
+
+
+META = {"rows_total": 1, "rows_saved": 0, "blocks_total": 0, "blocks_saved": 0, "ms": 1.0}
