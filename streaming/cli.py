@@ -20,6 +20,7 @@ from .commands import (
     keys,
     node,
     plan,
+    quality,
     serve,
     status,
     transcribe,
@@ -58,6 +59,7 @@ def parser() -> argparse.ArgumentParser:
         jobs,
         node,
         deploy,
+        quality,
         embedcheck,
     ):
         group.add(commands)

@@ -19,18 +19,6 @@ from .imagescoding import encoded
 PROMPTS = ("a red apple", "a rocket", "a dog", "a happy pumpkin")
 
 
-def arguments(command: argparse.ArgumentParser) -> None:
-    """Arguments of `motet quality`; `run` is its body."""
-    command.add_argument("pipeline", nargs="?", default="images", help="pipeline file (images)")
-    command.add_argument("--prompt", action="append", help="may be repeated")
-    command.add_argument("--seeds", type=int, default=1, help="pictures per prompt (1)")
-    command.add_argument("--steps", type=int, help="steps (the pipeline's)")
-    command.add_argument(
-        "--variants", type=Path, help="YAML: name -> {guidance_skip, cache, precision}"
-    )
-    command.add_argument("--out", type=Path, default=Path("quality"), help="folder of the report")
-
-
 def run(parsed: argparse.Namespace) -> int:
     """Measure, print the table, and write it with the grid.
 

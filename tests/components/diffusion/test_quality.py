@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ from motet.components.diffusion.options import DiffusionOptions
 from motet.components.diffusion.quality import measure, psnr, ssim, summary
 from motet.components.diffusion.shot import Made
 from motet.components.errors import BadInput
-from motet.streaming import imagesquality
+from motet.streaming import cli
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning"),
@@ -95,11 +94,10 @@ def test_the_command_writes_table_and_grid(folder: Path, tmp_path: Path) -> None
         "    options: {width: 32, height: 32, steps: 2}\nedges: [input -> image -> output]\n"
     )
     (tmp_path / "v.yaml").write_text("half: {guidance_skip: {interval: [0, 0.5]}}\n")
-    parser = argparse.ArgumentParser()
-    imagesquality.arguments(parser)
     out = tmp_path / "out"
     words = ["--prompt", "a", "--variants", str(tmp_path / "v.yaml"), "--out", str(out)]
-    assert imagesquality.run(parser.parse_args([str(tmp_path / "p.yaml"), *words])) == 0
+    parsed = cli.parser().parse_args(["quality", str(tmp_path / "p.yaml"), *words])
+    assert parsed.command(parsed) == 0
     assert "| half |" in (out / "quality.md").read_text()
     assert Image.open(out / "grid.png").size == (32, 64)
 
