@@ -42,6 +42,7 @@ class RayRuntime:
         self._own = False
         self._hops: dict[str, Hop] = {}
         self._opening = asyncio.Lock()
+        self._closing = asyncio.Event()
         self._handles: dict[str, Any] = {}
         self._active: Counter[str] = Counter()
         self._queued: Counter[str] = Counter()
@@ -90,11 +91,16 @@ class RayRuntime:
             self._handles[name] = handle.options(stream=True)
 
     async def _look_often(self) -> None:
-        while True:
-            await asyncio.sleep(POLL_S)
+        """Ended by `_closing`, never cancelled: a look that went on in its thread would join the
+        cluster anew after it was left.
+        """
+        while not self._closing.is_set():
             # The controller may be restarting; what was seen last stands until it answers.
             with suppress(RayError, TimeoutError):
                 await self._look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._closing.wait()
 
     async def _look(self) -> None:
         seen: Any = await asyncio.to_thread(serve.status)
@@ -107,7 +113,7 @@ class RayRuntime:
     async def close(self) -> None:
         """Take the applications down, and the cluster if it was started here. Idempotent."""
         if self._poll is not None:
-            self._poll.cancel()
+            self._closing.set()
             await asyncio.gather(self._poll, return_exceptions=True)
             self._poll = None
         for hop in self._hops.values():
