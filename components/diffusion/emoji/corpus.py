@@ -86,5 +86,5 @@ def weights(glyphs: Sequence[Glyph]) -> list[float]:
     """How often each glyph is shown; in a short training only what people ask for is learned."""
     common = {*COMMON_NAMES, *THINGS_THAT_MOVE}
     return [
-        2.0 if glyph.name in common else 1.0 if aliases_of(glyph.name) else 0.0 for glyph in glyphs
+        2.0 if glyph.name in common else 0.4 if aliases_of(glyph.name) else 0.0 for glyph in glyphs
     ]

@@ -13,18 +13,18 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import mse_loss
 
-from . import checkpoint
+from . import checkpoint, positions
 from .autoencoder import LATENT_CHANNELS
 from .examples import Examples
 from .text import HIDDEN
 
 HEADS, HEAD_SIZE, LAYERS, FFN = 4, 64, 5, 768
 PICTURES, CLIPS = 64, 4
-_CLIPS_FROM, _CLIP_SHARE = 0.25, 0.4
+_CLIPS_FROM, _CLIP_SHARE = 0.1, 0.5
 _CLIP_SHIFT = 3.0
-_DECAY_FROM = 0.72
+_DECAY_FROM = 0.5
 _MUON_RATE, _ADAM_RATE = 4e-3, 1.5e-3
-_EMA = 0.997
+_EMA = 0.99
 log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ def build_transformer() -> WanTransformer3DModel:
     model = WanTransformer3DModel(
         num_attention_heads=HEADS,
         attention_head_dim=HEAD_SIZE,
-        in_channels=LATENT_CHANNELS,
+        in_channels=LATENT_CHANNELS + positions.CHANNELS,
         out_channels=LATENT_CHANNELS,
         text_dim=HIDDEN,
         ffn_dim=FFN,
@@ -121,7 +121,8 @@ class Trainer:
         noisy = (1 - mix) * latents + mix * noise
         # Plain matrix products beat fused attention in the backward pass at 36 tokens.
         with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
-            velocity = self.model(noisy, sigma * 1000, text, return_dict=False)[0]
+            inputs = positions.with_positions(noisy)
+            velocity = self.model(inputs, sigma * 1000, text, return_dict=False)[0]
         loss = mse_loss(velocity.float(), noise - latents)
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -132,7 +133,7 @@ class Trainer:
         return float(loss.detach())
 
     def _rate(self) -> float:
-        warm = min(1.0, (self.step + 1) / 60)
+        warm = min(1.0, (self.step + 1) / 30)
         left = (self.steps - self.step) / (self.steps * (1 - _DECAY_FROM))
         return warm * min(1.0, left)
 

@@ -69,9 +69,9 @@ class Examples:
         latents: list[Tensor] = []
         prompts: list[str] = []
         for _ in range(count):
-            index, colour = self._choose(rng, painted_share=0.25)
+            index, colour = self._choose(rng, painted_share=0.15)
             size = None
-            if self.looks[index].natural and rng.random() < 0.1:
+            if self.looks[index].natural and rng.random() < 0.05:
                 size = rng.choice(("small", "big"))
             latents.append(self.small[index] if size == "small" else self.full[index])
             prompts.append(self._caption(index, rng, colour=colour, size=size))

@@ -19,6 +19,7 @@ from diffusers.video_processor import VideoProcessor
 from torch import Tensor
 from transformers import BertTokenizer, DistilBertModel
 
+from .positions import with_positions
 from .text import encode
 
 SIDE_PX = 96
@@ -149,7 +150,7 @@ class EmojiPipeline(DiffusionPipeline):
         if self.do_classifier_free_guidance and negative_prompt_embeds is None:
             negative_prompt_embeds = self._negative(negative_prompt, count)
         scale = self.vae_scale_factor_spatial
-        channels: int = self.transformer.config.in_channels
+        channels: int = self.transformer.config.out_channels
         shape = (count, channels, num_frames, height // scale, width // scale)
         state: dict[str, Tensor | None] = {
             "latents": self.prepare_latents(shape, generator, latents),
@@ -212,7 +213,7 @@ class EmojiPipeline(DiffusionPipeline):
         """One guided prediction, as WanPipeline makes it: first with the prompt, then without."""
         latents = cast(Tensor, state["latents"])
         inputs = {
-            "hidden_states": latents.to(self.transformer.dtype),
+            "hidden_states": with_positions(latents).to(self.transformer.dtype),
             "timestep": timestep.to(latents.device).expand(latents.shape[0]),
             "attention_kwargs": attention_kwargs,
             "return_dict": False,

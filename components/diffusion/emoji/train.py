@@ -64,7 +64,8 @@ def train(work: Path, out: Path, steps: Steps, start: Path | None = None) -> Non
     )
     trainer = denoiser.Trainer(examples, work / "denoiser.pt", steps.denoiser, parts.transformer)
     trainer.train()
-    vae = autoencoder.refine_decoder(parts.vae, pictures, work / "decoder.pt", steps.decoder)
+    asked = pictures[torch.tensor(corpus.weights(found)) > 0]
+    vae = autoencoder.refine_decoder(parts.vae, asked, work / "decoder.pt", steps.decoder)
     model.save(out, parts.tokenizer, parts.text_encoder, trainer.averaged(), vae)
 
 
