@@ -51,6 +51,11 @@ def add(commands: Commands) -> None:
     vision.add_argument("--threads", type=int, default=1)
     vision.add_argument("--json", action="store_true", help="one JSON line")
     vision.set_defaults(command=run_bench_vision)
+    snac = kinds.add_parser("snac", help="the speech codec: streams together and one by one")
+    snac.add_argument("--streams", type=int, default=16)
+    snac.add_argument("--frames", type=int, default=9, help="codec frames of each, 85 ms a frame")
+    snac.add_argument("--cores", type=int, default=2)
+    snac.set_defaults(command=run_bench_snac)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
@@ -103,6 +108,14 @@ def run_bench_vision(parsed: argparse.Namespace) -> int:
 
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
+    return 0
+
+
+def run_bench_snac(parsed: argparse.Namespace) -> int:
+    """Measure the codec."""
+    from ..bench.snac import render, run
+
+    write(render(run(parsed.streams, parsed.frames, parsed.cores)))
     return 0
 
 

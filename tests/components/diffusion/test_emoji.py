@@ -21,9 +21,8 @@ HERE = Path(__file__).parent
 TILE_PX = 32
 GALLERY_NAMES = (HERE / "emoji_gallery.txt").read_text(encoding="utf-8").splitlines()
 
-pytestmark = pytest.mark.skipif(
-    not (model.folder() / "model_index.json").is_file(), reason="the weights are not in this tree"
-)
+
+pytestmark = pytest.mark.timeout(60)
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +92,17 @@ def test_a_long_prompt_in_a_batch_does_not_change_its_neighbour(pipeline: EmojiP
     torch.testing.assert_close(long[:1], short, atol=1e-5, rtol=0)
 
 
-def test_common_things_look_like_themselves(pipeline: EmojiPipeline) -> None:
-    names = ["red apple", "banana", "soccer ball", "rocket", "snowman", "red heart"]
-    pictures = draw(
-        pipeline, [f"a {name}" for name in names], [0] * len(names), num_inference_steps=10
-    )
-    assert gallery().nearest(pictures[:, 0]) == names
+@pytest.mark.slow
+def test_most_common_things_look_like_themselves(pipeline: EmojiPipeline) -> None:
+    prompts = [f"a {name}" for name in GALLERY_NAMES]
+    pictures = draw(pipeline, prompts, [0] * len(prompts), num_inference_steps=8)
+    ranks = gallery().ranks(pictures[:, 0], GALLERY_NAMES)
+    assert sum(rank == 0 for rank in ranks) >= len(ranks) / 2
+
+
+def test_an_apple_is_nearest_to_the_apple(pipeline: EmojiPipeline) -> None:
+    picture = draw(pipeline, "a red apple", [0], num_inference_steps=10)
+    assert gallery().nearest(picture[:, 0]) == ["red apple"]
 
 
 def test_a_colour_word_paints(pipeline: EmojiPipeline) -> None:
