@@ -74,7 +74,7 @@ class RayRuntime:
             paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
             self._own = self._address is None
             ray.init(
-                address=self._address,
+                address=self._address or "local",
                 include_dashboard=False if self._own else None,
                 log_to_driver=False,
                 runtime_env={"env_vars": {"PYTHONPATH": paths}} if self._own else None,
