@@ -13,6 +13,7 @@ from ...components.base import Component, Context, Resources, Setup, closing
 from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, Overloaded
 from ...components.frames import Frame
 from ..graph import Graph, Node
+from ..queueing import WaitEstimate, WorkQueue
 from .base import NodeStatus, ReplicaStatus, share_cores
 
 
@@ -24,12 +25,21 @@ class Place:
         self.component = component
         self.concurrency = component.setup.concurrency
         self.active = 0
-        self.waiting = 0
-        self.refused = 0
         self.load_s = 0.0
         self.loaded = False
-        self._room = asyncio.Semaphore(self.concurrency)
+        self._queue: WorkQueue[asyncio.Future[None]] = WorkQueue(node.spec.queue, where=node.name)
+        self._service = WaitEstimate()
         self._loading = asyncio.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Runs that wait for a place."""
+        return len(self._queue)
+
+    @property
+    def refused(self) -> int:
+        """Runs that the queue has refused."""
+        return self._queue.refused
 
     async def load(self) -> None:
         """Load the component once, whoever asks first; a failed load may be tried again."""
@@ -62,37 +72,62 @@ class Place:
 
     @asynccontextmanager
     async def admit(self, context: Context) -> AsyncGenerator[None]:
-        """Hold one of the places for a run, waiting in the bounded queue if all are taken."""
-        queue = self.node.spec.queue
-        if self._room.locked() and self.waiting >= queue.bound:
-            self.refused += 1
-            raise Overloaded(
-                f"{self.active} runs are active and {self.waiting} wait", where=self.node.name
-            )
-        left = context.remaining_s()
-        self.waiting += 1
+        """Hold one of the places for a run, waiting in the node's queue if all are taken."""
+        if self.active >= self.concurrency or self.waiting:
+            await self._wait(context)
+        else:
+            self.active += 1
+        started_s = time.monotonic()
         try:
-            async with asyncio.timeout(
-                queue.max_wait_s if left is None else min(left, queue.max_wait_s)
-            ):
-                await self._room.acquire()
+            yield
+        finally:
+            if context.turn > 0:
+                # How long a standing stream lasts says nothing of how long a turn will.
+                self._service.finished(time.monotonic() - started_s)
+            self._leave()
+
+    async def _wait(self, context: Context) -> None:
+        """Come back with a place, which the run that left it has handed over."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.push(
+            turn,
+            now_s=time.monotonic(),
+            expected_wait_s=self._service.wait_s(self.waiting, self.concurrency),
+            key=context.key,
+            priority=context.priority,
+            deadline_s=context.deadline_s,
+        )
+        left_s = context.remaining_s()
+        longest_s = self.node.spec.queue.max_wait_s
+        try:
+            async with asyncio.timeout(longest_s if left_s is None else min(left_s, longest_s)):
+                await turn
         except TimeoutError as error:
-            self.refused += 1
-            if left is not None and left <= queue.max_wait_s:
+            self._give_up(turn)
+            self._queue.refused += 1
+            if left_s is not None and left_s <= longest_s:
                 raise DeadlineExceeded(
                     "the deadline passed in the queue", where=self.node.name
                 ) from error
             raise Overloaded(
-                f"no place came free in {queue.max_wait_s} s", where=self.node.name
+                f"no place came free in {longest_s} s", where=self.node.name
             ) from error
-        finally:
-            self.waiting -= 1
-        self.active += 1
-        try:
-            yield
-        finally:
-            self.active -= 1
-            self._room.release()
+        except asyncio.CancelledError:
+            self._give_up(turn)
+            raise
+
+    def _give_up(self, turn: asyncio.Future[None]) -> None:
+        """Leave the queue; a place that was handed over already goes to the next."""
+        if not self._queue.remove(turn) and turn.done() and not turn.cancelled():
+            self._leave()
+
+    def _leave(self) -> None:
+        """Hand the place to the run whose turn it is, or leave it free."""
+        while (turn := self._queue.pop()) is not None:
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.active -= 1
 
 
 class LocalRuntime:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import fakes
 import pytest
 
+from motet.components.base import Context
 from motet.components.errors import BadInput, MotetError, Overloaded
 from motet.components.frames import Data, End, Fault, Frame, TextInput
 from motet.pipelines import Pipeline, build
@@ -173,3 +175,30 @@ async def test_nothing_outlives_a_session_however_it_ends() -> None:
         assert len(asyncio.all_tasks()) == before
         assert not pipe.sessions
     assert fakes.Echo.running == 0
+
+
+async def test_a_queue_by_priority_serves_the_higher_first_and_hands_places_on() -> None:
+    limits = {"scale": {"concurrency": 1}, "queue": {"bound": 8, "order": "priority"}}
+    pipe = pipeline([ECHO], **limits)
+    order: list[str] = []
+
+    async def ask(text: str, priority: int) -> None:
+        context = Context(text, turn=1, priority=priority)
+
+        async def frames() -> AsyncIterator[Frame]:
+            yield TextInput(text)
+
+        async for _ in pipe.runtime.call("n0", frames(), context):
+            order.append(text)
+            await asyncio.sleep(0.01)
+
+    async with pipe, asyncio.TaskGroup() as group:
+        group.create_task(ask("first", 0))
+        await asyncio.sleep(0.002)
+        gone = group.create_task(ask("gone", 9))
+        for name, priority in (("low", 0), ("high", 2), ("middle", 1)):
+            group.create_task(ask(name, priority))
+        await asyncio.sleep(0.002)
+        gone.cancel()
+    assert order == ["first", "high", "middle", "low"]
+    assert pipe.runtime.status()[0].active == 0
