@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ..errors import BadInput, ComponentFailed, MotetError, Overloaded, SpecError
+from ..errors import (
+    BadInput,
+    ComponentFailed,
+    DeadlineExceeded,
+    MissingRequirement,
+    MotetError,
+    Overloaded,
+)
 from . import motet_pb2 as pb
 
 CANCELLED = "cancelled"
-
-
-def _tree(kind: type[MotetError]) -> Iterator[type[MotetError]]:
-    yield kind
-    for below in kind.__subclasses__():
-        yield from _tree(below)
+# Not every subclass there is: which ones are imported must not decide what an error becomes.
+KINDS: dict[str, type[MotetError]] = {
+    kind.code: kind
+    for kind in (BadInput, ComponentFailed, DeadlineExceeded, MissingRequirement, Overloaded)
+}
 
 
 def to_abort(error: BaseException, where: str = "") -> pb.Abort:
@@ -31,8 +35,7 @@ def to_abort(error: BaseException, where: str = "") -> pb.Abort:
 def from_abort(message: pb.Abort) -> MotetError:
     """The error that an abort stands for; one of an unknown code keeps its code."""
     text, where = message.message, message.where
-    kinds = {kind.code: kind for kind in _tree(MotetError) if kind is not SpecError}
-    kind = kinds.get(message.code, MotetError)
+    kind = KINDS.get(message.code, MotetError)
     if kind is Overloaded:
         retry = message.retry_after_s if message.HasField("retry_after_s") else None
         return Overloaded(text, where=where, retry_after_s=retry)
