@@ -7,7 +7,7 @@ FILE ?= voice
 HOST ?= 127.0.0.1
 PORT ?= 8000
 
-.PHONY: install run check lint types test browser fmt bench proto clean
+.PHONY: install run check lint types test test-again browser fmt bench proto clean
 
 install: $(VENV)/voice
 
@@ -42,6 +42,9 @@ types: $(VENV)/dev
 
 test: $(VENV)/dev browser
 	$(BIN)/python -m pytest -q
+
+test-again: $(VENV)/dev
+	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
 # Tests of the page need Chromium; they name themselves as skipped where it can't be had.
 browser:
