@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -34,7 +33,6 @@ def create_app(server: Server) -> FastAPI:
         async with AsyncExitStack() as stack:
             for pipeline in server.pipelines.values():
                 await stack.enter_async_context(pipeline)
-            settle_garbage()
             await stack.enter_async_context(jobs.opened(app, server))
             await stack.enter_async_context(videos.opened(app, server))
             if settings.grpc_port is not None:
@@ -63,14 +61,6 @@ def create_app(server: Server) -> FastAPI:
         return FileResponse(PAGE / "index.html", headers={"Content-Security-Policy": POLICY})
 
     return app
-
-
-def settle_garbage() -> None:
-    """Keep the collector from walking the models and modules again and again: what is loaded now
-    stays, and sessions make short-lived objects that mostly hold no cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 class Measured:

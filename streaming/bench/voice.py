@@ -18,6 +18,7 @@ from ...pipelines import build, load
 from ...pipelines.graph import Graph
 from ...pipelines.spec import PipelineSpec
 from ..app import create_app
+from ..serve import settle_garbage
 from ..server import Server
 from ..settings import Settings
 from . import machine
@@ -158,6 +159,7 @@ async def in_process(graph: Graph, plan: Plan) -> AsyncGenerator[tuple[Connect, 
     server = Server.make([graph], Settings(max_sessions=sessions, max_sessions_per_key=sessions))
     app = create_app(server)
     async with app.router.lifespan_context(app):
+        settle_garbage()
 
         async def connect() -> Socket:
             return InProcess(app, "/v1/realtime")
