@@ -117,7 +117,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "motet",
         "components/diffusion/weights/emoji",
         "motet",
-        "OFL-1.1 pictures (Noto Emoji), weights trained here",
+        "Apache-2.0",
         "emoji as pictures and clips from words",
     ),
     "all-minilm-l6-v2": Bundled(

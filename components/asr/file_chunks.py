@@ -133,10 +133,12 @@ class Cutter:
         """The window from `low` to `high` around which there is the least sound."""
         start = low * WINDOW - self._base
         stop = high * WINDOW - self._base
-        samples = self._pcm[start:stop].astype(np.float32).reshape(high - low, -1)
-        energy = np.convolve((samples**2).mean(axis=1), np.ones(3) / 3, mode="same")
-        inner = slice(2, max(3, high - low - 2))
-        return low + 2 + int(energy[inner].argmin())
+        samples = self._pcm[start:stop].astype(np.float32)
+        # The last window of a track may not be whole.
+        samples = np.pad(samples, (0, stop - start - len(samples))).reshape(high - low, -1)
+        around = np.pad((samples**2).mean(axis=1), 1, mode="edge")
+        energy = np.convolve(around, np.ones(3) / 3, mode="valid")
+        return low + 2 + int(energy[2:].argmin())
 
     def _add(self, span: Span) -> Iterator[Chunk]:
         if self._packed:

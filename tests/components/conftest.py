@@ -22,7 +22,7 @@ def say() -> Callable[[str], np.ndarray]:
 
     @cache
     def speak(text: str) -> np.ndarray:
-        speech = soxr.resample(voice(text), 24_000, RATE_HZ)
+        speech = soxr.resample(voice(text, seed=0), 24_000, RATE_HZ)
         loud = np.flatnonzero(np.abs(speech) > 0.01)
         first, last = max(0, loud[0] - 800), loud[-1] + 800
         return to_int16(speech[first:last] * (0.5 / np.abs(speech).max()))

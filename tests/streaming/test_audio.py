@@ -66,7 +66,7 @@ def client(address):
 def clip() -> bytes:
     voice = hibari.Hibari()
     pause = np.zeros(RATE_HZ)
-    speech = [soxr.resample(voice(text), 24_000, RATE_HZ) for text in (FOX, SEA)]
+    speech = [soxr.resample(voice(text, seed=0), 24_000, RATE_HZ) for text in (FOX, SEA)]
     pcm = np.concatenate([speech[0], pause, speech[1]]) * 25_000
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
@@ -165,7 +165,7 @@ def test_translations_answer_in_their_formats(client, clip):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         create = client.audio.translations.create
-    got = create(file=("talk.wav", clip), model="whisper-1", response_format="verbose_json")
+        got = create(file=("talk.wav", clip), model="whisper-1", response_format="verbose_json")
     assert normalized(got.text) == normalized(f"{FOX} {SEA}")
 
 

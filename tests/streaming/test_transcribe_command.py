@@ -37,7 +37,9 @@ def speech():
 
     def write(path: Path, *texts: str) -> Path:
         pause = np.zeros(24_000)
-        parts = [soxr.resample(np.append(voice(text), pause), 24_000, 16_000) for text in texts]
+        parts = [
+            soxr.resample(np.append(voice(text, seed=0), pause), 24_000, 16_000) for text in texts
+        ]
         with wave.open(str(path), "wb") as file:
             file.setparams((1, 2, 16_000, 0, "NONE", ""))
             file.writeframes((np.concatenate(parts) * 25_000).astype("<i2").tobytes())

@@ -125,7 +125,7 @@ def say() -> Callable[[str], np.ndarray[Any, Any]]:
     voice = hibari.Hibari()
 
     def speak(text: str) -> np.ndarray[Any, Any]:
-        speech = soxr.resample(np.clip(voice(text), -1, 1), 24_000, 8_000)
+        speech = soxr.resample(np.clip(voice(text, seed=0), -1, 1), 24_000, 8_000)
         return (speech * 20_000).astype(np.int16)
 
     return speak
