@@ -56,21 +56,28 @@ class Session:
         # The group only waits here: its tasks are cancelled, and an error of the caller stays bare.
         await self._group.__aexit__(None, None, None)
 
-    async def send(self, frame: Frame, *, turn: int = 0) -> None:
+    async def send(self, frame: Frame, *, turn: int = 0) -> bool:
         """Send a frame into an open turn, waiting while its queues are full.
 
+        False when the turn is over: its end, which the iteration tells, is not known to a sender
+        at the same moment, so a late frame is no fault.
+
         Raises:
-            BadInput: the turn isn't open, or no node takes such a frame.
+            BadInput: the turn wasn't opened yet, or no node takes such a frame.
         """
-        await self._open(turn).send(frame, self._targets(frame))
+        targets = self._targets(frame)
+        lane = self._opened(turn)
+        return lane is not None and await lane.send(frame, targets)
 
     def offer(self, frame: Frame, *, turn: int = 0) -> bool:
-        """Send a frame without waiting; False when a queue is full. For live clients.
+        """Send a frame without waiting; False when a queue is full or the turn is over.
 
         Raises:
-            BadInput: the turn isn't open, or no node takes such a frame.
+            BadInput: the turn wasn't opened yet, or no node takes such a frame.
         """
-        return self._open(turn).offer(frame, self._targets(frame))
+        targets = self._targets(frame)
+        lane = self._opened(turn)
+        return lane is not None and lane.offer(frame, targets)
 
     def start(self, turn: int, *frames: Frame, deadline_s: float | None = None) -> None:
         """Open a turn with these frames as its whole input.
@@ -165,11 +172,11 @@ class Session:
         self._lanes[turn] = lane
         return lane
 
-    def _open(self, turn: int) -> Lane:
-        lane = self._lanes.get(turn)
-        if lane is None or lane.over:
+    def _opened(self, turn: int) -> Lane | None:
+        """The lane of a turn; None once its end was read."""
+        if turn > self._last:
             raise BadInput(f"turn {turn} isn't open", where=self.id)
-        return lane
+        return self._lanes.get(turn)
 
     def _targets(self, frame: Frame) -> tuple[str, ...]:
         targets = self.graph.entries(type(frame))

@@ -151,6 +151,21 @@ async def test_wrong_frames_and_turns_are_refused() -> None:
             session.start(2, TextInput("b"))
 
 
+async def test_a_frame_that_comes_after_its_turn_ended_is_no_fault() -> None:
+    async with pipeline([ECHO]) as pipe, pipe.session() as session:
+        session.open(1)
+        assert await session.send(TextInput("fail"), turn=1)
+        await asyncio.sleep(0.05)
+        assert not await session.send(TextInput("late"), turn=1), "failed, and nobody knows yet"
+        assert not session.offer(TextInput("late"), turn=1)
+        fault, end = await collect(session, 1)
+        assert isinstance(fault, Fault)
+        assert isinstance(end, End)
+        assert not await session.send(TextInput("later"), turn=1), "its end was read"
+        session.start(2, TextInput("a"))
+        assert TextInput("a") in await collect(session, 2)
+
+
 async def test_sessions_are_counted_and_bounded() -> None:
     pipe = pipeline([ECHO])
     object.__setattr__(pipe.graph.spec.sessions, "max_sessions", 1)
