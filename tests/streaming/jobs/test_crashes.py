@@ -82,7 +82,7 @@ class Site:
         """Wait until more queue workers are there than the server's own four."""
         async with asyncio.timeout(60):
             count = 0
-            while count <= 4:  # noqa: ASYNC110 - what is awaited is another process
+            while count <= 4:
                 count = (await self.query("SELECT count(*) FROM procrastinate_workers"))[0][0]
                 await asyncio.sleep(0.1)
 
