@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..components.base import Context, closing
 from ..components.errors import Flaw, SpecError
 from ..components.frames import Frame
+from .graph import Graph
 from .runtimes.base import NodeStatus, Runtime
 
 MAX_SAMPLES = 2000
@@ -123,6 +124,12 @@ class Recorded:
     def ready(self) -> bool:
         """What the runtime inside says."""
         return self._runtime.ready
+
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> Recorded:
+        """The successor of the runtime inside, its runs noted with these."""
+        made = Recorded(self._runtime.successor(graph, version, fresh=fresh))
+        made._notes = self._notes
+        return made
 
     def profile(self, machine: str = "") -> Profile:
         """What was noted so far."""

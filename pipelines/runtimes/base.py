@@ -24,7 +24,10 @@ class ReplicaStatus:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node: its replicas, the runs that wait, and how busy its engines say they are."""
+    """One node: its replicas, the runs that wait, and how busy its engines say they are.
+
+    `version` is the pipeline's version that it came with; later ones may share it.
+    """
 
     node: str
     use: str
@@ -34,6 +37,7 @@ class NodeStatus:
     concurrency: int
     utilisation: float | None = None
     refused: int = 0
+    version: str = "1"
 
 
 class Runtime(Protocol):
@@ -66,6 +70,17 @@ class Runtime(Protocol):
     @property
     def ready(self) -> bool:
         """Whether every node can take a call now."""
+        ...
+
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> Runtime:
+        """A runtime for another version of the graph, to be started while this one is open.
+
+        Nodes that are the same in both are shared, their weights and queues too, unless `fresh`;
+        each is closed with the last runtime that has it.
+
+        Raises:
+            SpecError: the change can't be made while running.
+        """
         ...
 
 

@@ -17,8 +17,16 @@ Spawn = Callable[[Callable[[Worker], None]], Worker]
 class Crew(Placing[Worker]):
     """Owns the workers of one node. `run` is the task that scales it; `place` admits a run."""
 
-    def __init__(self, node: Node, pool: Pool, spawn: Spawn, *, stop_grace_s: float = 5.0) -> None:
-        super().__init__(node, pool)
+    def __init__(
+        self,
+        node: Node,
+        pool: Pool,
+        spawn: Spawn,
+        *,
+        stop_grace_s: float = 5.0,
+        version: str = "1",
+    ) -> None:
+        super().__init__(node, pool, version=version)
         self.failed: MotetError | None = None
         self._spawn = spawn
         self._stop_grace_s = stop_grace_s
@@ -100,6 +108,7 @@ class Crew(Placing[Worker]):
 
     async def close(self) -> None:
         """Stop every worker; runs that wait fail."""
+        await self._rest()
         self._fail(ComponentFailed("the server is stopping", where=self.node.name))
         for name in list(self.replicas):
             self._stop(name)

@@ -95,8 +95,16 @@ class Fleet(Placing[Remote]):
     connection, so that a new one gets runs as soon as it is there. Others scale it.
     """
 
-    def __init__(self, node: Node, pool: Pool, target: str, *, tls: MutualTls | None) -> None:
-        super().__init__(node, pool)
+    def __init__(
+        self,
+        node: Node,
+        pool: Pool,
+        target: str,
+        *,
+        tls: MutualTls | None,
+        version: str = "1",
+    ) -> None:
+        super().__init__(node, pool, version=version)
         self._host, _, self._port = target.rpartition(":")
         self._tls = tls
         self._closing: set[asyncio.Task[None]] = set()
@@ -161,6 +169,7 @@ class Fleet(Placing[Remote]):
 
     async def close(self) -> None:
         """Close every connection; what waits fails."""
+        await self._rest()
         self.fail_waiting(ComponentFailed("the server is stopping", where=self.node.name))
         replicas, self.replicas = list(self.replicas.values()), {}
         await asyncio.gather(*(remote.close() for remote in replicas))

@@ -18,11 +18,16 @@ from .base import NodeStatus, ReplicaStatus, share_cores
 
 
 class Place:
-    """One node's component in this process, with the bound on how many runs it serves at once."""
+    """One node's component in this process, with the bound on how many runs it serves at once.
 
-    def __init__(self, node: Node, component: Component) -> None:
+    `users` counts the open runtimes that have it.
+    """
+
+    def __init__(self, node: Node, component: Component, version: str = "1") -> None:
         self.node = node
         self.component = component
+        self.version = version
+        self.users = 0
         self.concurrency = component.setup.concurrency
         self.active = 0
         self.load_s = 0.0
@@ -57,6 +62,13 @@ class Place:
                 ) from error
             self.load_s = time.monotonic() - started
             self.loaded = True
+
+    async def release(self) -> None:
+        """One runtime less has it; with the last, the component is closed."""
+        self.users -= 1
+        if not self.users and self.loaded:
+            self.loaded = False
+            await self.component.close()
 
     async def run(
         self, node: str, frames: AsyncIterator[Frame], context: Context
@@ -133,15 +145,37 @@ class Place:
 class LocalRuntime:
     """Runs every node of a graph in this process."""
 
-    def __init__(self, graph: Graph, *, cores: float | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        *,
+        cores: float | None = None,
+        version: str = "1",
+        before: LocalRuntime | None = None,
+    ) -> None:
         self.graph = graph
-        shares = share_cores(graph, cores or float(os.cpu_count() or 1))
-        self._places = {
-            name: Place(node, make(node, shares[name])) for name, node in graph.nodes.items()
-        }
+        self._cores = cores or float(os.cpu_count() or 1)
+        self._open = False
+        shares = share_cores(graph, self._cores)
+        self._places: dict[str, Place] = {}
+        for name, node in graph.nodes.items():
+            setup = setup_of(node, shares[name])
+            old = before._places.get(name) if before is not None else None
+            if old is not None and (old.node.spec, old.component.setup) == (node.spec, setup):
+                self._places[name] = old
+            else:
+                self._places[name] = Place(node, make(node, shares[name]), version)
+
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> LocalRuntime:
+        """See `Runtime.successor`."""
+        before = None if fresh else self
+        return LocalRuntime(graph, cores=self._cores, version=version, before=before)
 
     async def start(self) -> None:
         """Load the nodes that preload, one after the other: each gets the whole machine for it."""
+        self._open = True
+        for place in self._places.values():
+            place.users += 1
         try:
             for place in self._places.values():
                 if place.node.spec.preload:
@@ -151,11 +185,12 @@ class LocalRuntime:
             raise
 
     async def close(self) -> None:
-        """Close every component that was loaded."""
+        """Close every component that was loaded and that no other runtime has. Idempotent."""
+        if not self._open:
+            return
+        self._open = False
         for place in self._places.values():
-            if place.loaded:
-                place.loaded = False
-                await place.component.close()
+            await place.release()
 
     def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
@@ -180,7 +215,7 @@ class LocalRuntime:
 def status_of(name: str, place: Place) -> NodeStatus:
     """A place as the status shows it."""
     state = "ready" if place.loaded else "idle"
-    replica = ReplicaStatus(f"{name}-0", state, place.active, place.load_s)
+    replica = ReplicaStatus(f"{name}-0", state, place.active, place.load_s, place.version)
     return NodeStatus(
         node=name,
         use=place.node.spec.use,
@@ -190,6 +225,7 @@ def status_of(name: str, place: Place) -> NodeStatus:
         concurrency=place.concurrency,
         utilisation=place.component.utilisation(),
         refused=place.refused,
+        version=place.version,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from ...components.base import Context
@@ -42,17 +44,53 @@ class Serving(Protocol):
 One = TypeVar("One", bound=Serving)
 
 
-class Placing(Generic[One]):
+class Placing(ABC, Generic[One]):
     """Admits runs to the replicas that a pool chooses. Who brings replicas is told when to look:
     `poke` is set when a run waits for a first one.
+
+    Versions of a pipeline may share one: `users` counts the open runtimes that have it.
     """
 
-    def __init__(self, node: Node, pool: Pool) -> None:
+    def __init__(self, node: Node, pool: Pool, *, version: str = "1") -> None:
         self.node = node
         self.pool = pool
+        self.version = version
         self.poke = asyncio.Event()
         self.replicas: dict[str, One] = {}
+        self.users = 0
+        self._task: asyncio.Task[None] | None = None
         self._waiting: dict[Ticket, asyncio.Future[None]] = {}
+
+    @abstractmethod
+    async def run(self) -> None:
+        """Bring replicas and take them away until cancelled."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Let go of every replica; runs that wait fail."""
+
+    def open(self) -> None:
+        """One runtime more has it; with the first, `run` begins."""
+        self.users += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self.run(), name=f"replicas of {self.node.name}")
+
+    async def release(self) -> None:
+        """One runtime less has it; it is closed with the last."""
+        self.users -= 1
+        if not self.users:
+            await self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its task runs."""
+        return self._task is not None and not self._task.done()
+
+    async def _rest(self) -> None:
+        """End the task of `run`."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     def place_all(self, tickets: list[Ticket]) -> None:
         """These waiting runs have a place now."""
@@ -126,7 +164,9 @@ class Placing(Generic[One]):
         """How the node is now."""
         sessions = {name: one.sessions for name, one in self.pool.replicas.items()}
         replicas = tuple(
-            worker.status(self.pool.replicas[name].state, sessions[name])
+            replace(
+                worker.status(self.pool.replicas[name].state, sessions[name]), version=self.version
+            )
             for name, worker in self.replicas.items()
             if name in self.pool.replicas
         )
@@ -140,6 +180,7 @@ class Placing(Generic[One]):
             concurrency=self.pool.concurrency,
             utilisation=sum(ready) / len(ready) if ready else None,
             refused=self.pool.queue.refused,
+            version=self.version,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -19,8 +18,8 @@ from .edge import DEFAULT_WINDOW
 from .local import setup_of
 from .mux import Hop, MutualTls
 from .rayapi import BackPressureError, DeploymentUnavailableError, RayError, ray, serve
-from .raydeploy import check, options
-from .rayreplica import Replica
+from .raycluster import App, Cluster
+from .raydeploy import check
 
 POLL_S = 1.0
 
@@ -33,27 +32,43 @@ class RayRuntime:
     """
 
     def __init__(
-        self, graph: Graph, *, address: str | None = None, tls: MutualTls | None = None
+        self,
+        graph: Graph,
+        *,
+        address: str | None = None,
+        tls: MutualTls | None = None,
+        version: str = "1",
+        before: RayRuntime | None = None,
+        fresh: bool = False,
     ) -> None:
         check(graph)
         self.graph = graph
-        self._address = address or os.environ.get("RAY_ADDRESS")
+        if before is not None:
+            self._cluster = before._cluster
+        else:
+            self._cluster = Cluster(address or os.environ.get("RAY_ADDRESS"))
+        self._first = before is None
+        self._open = False
         self._tls = tls
-        self._own = False
         self._hops: dict[str, Hop] = {}
         self._opening = asyncio.Lock()
         self._closing = asyncio.Event()
-        self._handles: dict[str, Any] = {}
         self._active: Counter[str] = Counter()
         self._queued: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._states: dict[str, dict[str, int]] = {}
         self._poll: asyncio.Task[None] | None = None
         shares = share_cores(graph, float(os.cpu_count() or 1))
-        self._setups = {name: setup_of(node, shares[name]) for name, node in graph.nodes.items()}
+        self._apps: dict[str, App] = {}
+        for name, node in graph.nodes.items():
+            setup = setup_of(node, shares[name])
+            old = before._apps.get(name) if before is not None and not fresh else None
+            kept = old is not None and (old.node.spec, old.setup) == (node.spec, setup)
+            self._apps[name] = old if old and kept else App(graph.name, node, setup, version)
 
-    def _app(self, node: str) -> str:
-        return f"motet-{self.graph.name}-{node}"
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> RayRuntime:
+        """See `Runtime.successor`."""
+        return RayRuntime(graph, tls=self._tls, version=version, before=self, fresh=fresh)
 
     async def start(self) -> None:
         """Join or start the cluster and deploy every node.
@@ -61,6 +76,10 @@ class RayRuntime:
         Raises:
             ComponentFailed: a deployment didn't come up; what it said is in the message.
         """
+        self._open = True
+        self._cluster.users += 1
+        for app in self._apps.values():
+            app.users += 1
         try:
             await asyncio.to_thread(self._deploy)
             await self._look()
@@ -70,25 +89,11 @@ class RayRuntime:
         self._poll = asyncio.create_task(self._look_often(), name="ray status")
 
     def _deploy(self) -> None:
-        if not ray.is_initialized():
-            paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-            self._own = self._address is None
-            ray.init(
-                address=self._address or "local",
-                include_dashboard=False if self._own else None,
-                log_to_driver=False,
-                runtime_env={"env_vars": {"PYTHONPATH": paths}} if self._own else None,
-            )
-        serve.start(proxy_location="Disabled")
-        for name, node in self.graph.nodes.items():
-            settings = options(node, self._setups[name], drain_s=self.graph.spec.sessions.max_age_s)
-            made = serve.deployment(name=name, **settings)(Replica)
-            app = made.bind(node.spec.use, self._setups[name], self._tls)
-            try:
-                handle = serve.run(app, name=self._app(name), route_prefix=None, blocking=False)
-            except RuntimeError as error:
-                raise ComponentFailed(f"the deployment failed: {error}", where=name) from error
-            self._handles[name] = handle.options(stream=True)
+        self._cluster.join()
+        if self._first:
+            self._cluster.sweep(self.graph.name)
+        for app in self._apps.values():
+            app.deploy(self._tls, drain_s=self.graph.spec.sessions.max_age_s)
 
     async def _look_often(self) -> None:
         """Ended by `_closing`, never cancelled: a look that went on in its thread would join the
@@ -104,14 +109,19 @@ class RayRuntime:
 
     async def _look(self) -> None:
         seen: Any = await asyncio.to_thread(serve.status)
-        for name in self.graph.nodes:
-            app = seen.applications.get(self._app(name))
+        for name, made in self._apps.items():
+            app = seen.applications.get(made.name)
             found = app.deployments.get(name) if app else None
             states: dict[Any, int] = found.replica_states if found else {}
             self._states[name] = {str(state): count for state, count in states.items()}
 
     async def close(self) -> None:
-        """Take the applications down, and the cluster if it was started here. Idempotent."""
+        """Take down the applications that no other runtime has, and with the last of all the
+        cluster, if it was started here. Idempotent.
+        """
+        if not self._open:
+            return
+        self._open = False
         if self._poll is not None:
             self._closing.set()
             await asyncio.gather(self._poll, return_exceptions=True)
@@ -119,18 +129,17 @@ class RayRuntime:
         for hop in self._hops.values():
             await hop.close()
         self._hops.clear()
+        for app in self._apps.values():
+            app.users -= 1
+        self._cluster.users -= 1
         if ray.is_initialized():
             await asyncio.to_thread(self._undeploy)
 
     def _undeploy(self) -> None:
-        if self._own:
-            serve.shutdown()
-            ray.shutdown()
-            self._own = False
-            return
-        for name in self._handles:
-            serve.delete(self._app(name))
-        self._handles.clear()
+        self._cluster.leave()
+        if ray.is_initialized():
+            for app in self._apps.values():
+                app.delete()
 
     async def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
@@ -145,7 +154,7 @@ class RayRuntime:
     @asynccontextmanager
     async def _lease(self, node: str, context: Context) -> AsyncGenerator[Hop]:
         """Hold a lease of a replica, its end revokes it; and the connection to that replica."""
-        held: Any = self._handles[node].lease.remote()
+        held: Any = self._apps[node].handle.lease.remote()
         keeping: asyncio.Task[None] | None = None
         try:
             hop = await self._granted(node, held, context)
@@ -202,7 +211,7 @@ class RayRuntime:
     @property
     def ready(self) -> bool:
         """Whether every node has a running replica, or may have none."""
-        return bool(self._handles) and all(
+        return self._open and all(
             self._states.get(name, {}).get("RUNNING") or not node.spec.scale.min_replicas
             for name, node in self.graph.nodes.items()
         )
@@ -211,8 +220,9 @@ class RayRuntime:
         """How the nodes were when last looked at; runs are those of this process."""
         found: list[NodeStatus] = []
         for name, node in self.graph.nodes.items():
+            version = self._apps[name].version
             replicas = tuple(
-                ReplicaStatus(f"{name}-{state.lower()}-{number}", state.lower(), 0, 0.0)
+                ReplicaStatus(f"{name}-{state.lower()}-{number}", state.lower(), 0, 0.0, version)
                 for state, count in self._states.get(name, {}).items()
                 for number in range(count)
             )
@@ -223,8 +233,9 @@ class RayRuntime:
                     replicas=replicas,
                     active=self._active[name],
                     queued=self._queued[name],
-                    concurrency=self._setups[name].concurrency,
+                    concurrency=self._apps[name].setup.concurrency,
                     refused=self._refused[name],
+                    version=version,
                 )
             )
         return found

@@ -33,6 +33,8 @@ class RemoteRuntime:
         *,
         tls: MutualTls | None = None,
         patience_s: float = PATIENCE_S,
+        version: str = "1",
+        before: RemoteRuntime | None = None,
     ) -> None:
         flaws = [
             Flaw(f"nodes.{name}", f"has no target; known: {', '.join(targets) or 'none'}")
@@ -47,17 +49,45 @@ class RemoteRuntime:
         if flaws:
             raise SpecError(flaws, file=graph.name)
         self.graph = graph
+        self._targets = targets
+        self._tls = tls
         self._patience_s = patience_s
-        self._tasks: list[asyncio.Task[None]] = []
+        self._open = False
         self._fleets: dict[str, Fleet] = {}
         for name, node in graph.nodes.items():
+            old = before._fleets.get(name) if before is not None else None
+            if old is not None and old.node.spec == node.spec:
+                self._fleets[name] = old
+                continue
             pool = Pool(
                 node.spec.scale,
                 node.spec.queue,
                 concurrency=setup_of(node, Resources()).concurrency,
                 where=name,
             )
-            self._fleets[name] = Fleet(node, pool, targets[name], tls=tls)
+            self._fleets[name] = Fleet(node, pool, targets[name], tls=tls, version=version)
+
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> RemoteRuntime:
+        """See `Runtime.successor`. What a component is built from can't change here: its replicas
+        read their own file.
+        """
+        flaws: list[Flaw] = []
+        for name in graph.nodes.keys() & self.graph.nodes.keys():
+            old, new = self.graph.nodes[name].spec, graph.nodes[name].spec
+            for part in ("use", "model", "options"):
+                if getattr(old, part) != getattr(new, part):
+                    why = "its replicas run elsewhere; change it there (`motet node`)"
+                    flaws.append(Flaw(f"nodes.{name}.{part}", why))
+        if flaws:
+            raise SpecError(flaws, file=graph.name)
+        return RemoteRuntime(
+            graph,
+            self._targets,
+            tls=self._tls,
+            patience_s=self._patience_s,
+            version=version,
+            before=None if fresh else self,
+        )
 
     async def start(self) -> None:
         """Connect, and wait for a first replica of every node that is to have one.
@@ -65,8 +95,9 @@ class RemoteRuntime:
         Raises:
             ComponentFailed: there was none in time.
         """
-        for name, fleet in self._fleets.items():
-            self._tasks.append(asyncio.create_task(fleet.run(), name=f"finds {name}"))
+        self._open = True
+        for fleet in self._fleets.values():
+            fleet.open()
         try:
             for fleet in self._fleets.values():
                 if fleet.pool.scale.min_replicas:
@@ -76,12 +107,10 @@ class RemoteRuntime:
             raise
 
     async def close(self) -> None:
-        """Close every connection. Idempotent."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        await asyncio.gather(*(fleet.close() for fleet in self._fleets.values()))
+        """Close every connection that no other runtime has. Idempotent."""
+        if self._open:
+            self._open = False
+            await asyncio.gather(*(fleet.release() for fleet in self._fleets.values()))
 
     async def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
@@ -100,8 +129,8 @@ class RemoteRuntime:
     @property
     def ready(self) -> bool:
         """Whether every node can take a call now."""
-        found = bool(self._tasks) and not any(task.done() for task in self._tasks)
-        return found and all(fleet.pool.can_serve for fleet in self._fleets.values())
+        fleets = self._fleets.values()
+        return self._open and all(fleet.alive and fleet.pool.can_serve for fleet in fleets)
 
     def status(self) -> list[NodeStatus]:
         """How the nodes are now."""

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 
-from ...components.base import Context, closing
+from ...components.base import Context, Setup, closing
 from ...components.frames import Frame, Prompt
-from ...components.wire.folders import OwnedFolder
 from ..graph import Graph, Node
 from ..pool import Pool
 from ..routing import prefix_of
 from .base import NodeStatus, share_cores
 from .crew import Crew
-from .devices import Devices, visible
+from .devices import visible
 from .edge import DEFAULT_WINDOW
 from .link import LinkSettings
 from .local import setup_of
+from .machine import Machine
 from .worker import Worker
 
 LINK = LinkSettings(heartbeat_s=1.0, patience_s=10.0)
@@ -37,20 +34,45 @@ class WorkersRuntime:
         gpus: tuple[str, ...] | None = None,
         link: LinkSettings = LINK,
         drain_s: float = 30.0,
+        version: str = "1",
+        before: WorkersRuntime | None = None,
+        fresh: bool = False,
     ) -> None:
         self.graph = graph
         self._link = link
-        self._devices = Devices(visible() if gpus is None else gpus)
-        self._folder = OwnedFolder("motet-workers-", Path(tempfile.gettempdir()))
-        self._numbers = itertools.count(1)
-        self._tasks: list[asyncio.Task[None]] = []
-        shares = share_cores(graph, cores or float(os.cpu_count() or 1))
+        self._drain_s = drain_s
+        self._open = False
+        if before is not None:
+            self._machine = before._machine
+        else:
+            given = visible() if gpus is None else gpus
+            self._machine = Machine(cores or float(os.cpu_count() or 1), given)
+        shares = share_cores(graph, self._machine.cores)
         self._setups = {name: setup_of(node, shares[name]) for name, node in graph.nodes.items()}
-        self._crews = {
-            name: Crew(node, self._pool(node, drain_s), self._spawner(node))
-            for name, node in graph.nodes.items()
-        }
+        self._crews: dict[str, Crew] = {}
+        for name, node in graph.nodes.items():
+            old = None if before is None or fresh else before._kept(node, self._setups[name])
+            self._crews[name] = old or Crew(
+                node, self._pool(node, drain_s), self._spawner(node), version=version
+            )
         self._windows = {name: self._window(name) for name in graph.nodes}
+
+    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> WorkersRuntime:
+        """See `Runtime.successor`."""
+        return WorkersRuntime(
+            graph,
+            link=self._link,
+            drain_s=self._drain_s,
+            version=version,
+            before=self,
+            fresh=fresh,
+        )
+
+    def _kept(self, node: Node, setup: Setup) -> Crew | None:
+        """The crew of a node that is the same here."""
+        crew = self._crews.get(node.name)
+        same = crew is not None and crew.node.spec == node.spec
+        return crew if same and self._setups[node.name] == setup else None
 
     def _pool(self, node: Node, drain_s: float) -> Pool:
         return Pool(
@@ -69,18 +91,18 @@ class WorkersRuntime:
 
     def _spawner(self, node: Node) -> Callable[[Callable[[Worker], None]], Worker]:
         def spawn(changed: Callable[[Worker], None]) -> Worker:
-            name = f"{node.name}-{next(self._numbers)}"
-            environment = self._devices.take(name, node.spec.resources.gpus)
+            name = f"{node.name}-{next(self._machine.numbers)}"
+            environment = self._machine.devices.take(name, node.spec.resources.gpus)
 
             return Worker(
                 name,
                 node.spec.use,
                 self._setups[node.name],
-                folder=self._folder.path,
+                folder=self._machine.folder.path,
                 environment=environment,
                 link=self._link,
                 changed=changed,
-                ended=lambda: self._devices.give_back(name),
+                ended=lambda: self._machine.devices.give_back(name),
             )
 
         return spawn
@@ -91,9 +113,10 @@ class WorkersRuntime:
         Raises:
             MotetError: what the `load` of a component raised; then nothing is left running.
         """
+        self._open = True
+        self._machine.users += 1
         for crew in self._crews.values():
-            name = f"scales {crew.node.name}"
-            self._tasks.append(asyncio.create_task(crew.run(), name=name))
+            crew.open()
         try:
             for crew in self._crews.values():
                 if crew.node.spec.preload and crew.pool.scale.min_replicas:
@@ -103,13 +126,13 @@ class WorkersRuntime:
             raise
 
     async def close(self) -> None:
-        """Stop every worker process. Idempotent."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
-        await asyncio.gather(*(crew.close() for crew in self._crews.values()))
-        self._folder.close()
+        """Stop every worker process that no other runtime has. Idempotent."""
+        if not self._open:
+            self._machine.sweep()
+            return
+        self._open = False
+        await asyncio.gather(*(crew.release() for crew in self._crews.values()))
+        self._machine.release()
 
     async def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context
@@ -128,8 +151,8 @@ class WorkersRuntime:
     @property
     def ready(self) -> bool:
         """Whether every node can take a call now."""
-        scaled = bool(self._tasks) and not any(task.done() for task in self._tasks)
-        return scaled and all(crew.pool.can_serve for crew in self._crews.values())
+        crews = self._crews.values()
+        return self._open and all(crew.alive and crew.pool.can_serve for crew in crews)
 
     def status(self) -> list[NodeStatus]:
         """How the nodes are now."""
