@@ -47,11 +47,15 @@ class Edge:
 
 @dataclass(frozen=True)
 class Graph:
-    """A checked graph: acyclic, every node reached, every edge's types fit. Made by `validate`."""
+    """A checked graph: acyclic, every node reached, every edge's types fit. Made by `validate`.
+
+    `file` is what it was loaded from, as it was named; "" for one made in Python.
+    """
 
     spec: PipelineSpec
     nodes: dict[str, Node]
     edges: tuple[Edge, ...]
+    file: str = ""
 
     @property
     def name(self) -> str:

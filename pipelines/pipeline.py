@@ -1,18 +1,19 @@
-"""A pipeline: a graph on a runtime, open for sessions."""
+"""A pipeline: a name with a graph on a runtime behind it, open for sessions."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator
 from types import TracebackType
 
-from ..components.base import Context
 from ..components.errors import Overloaded, error_of
 from ..components.frames import End, Fault, Frame
 from .graph import Graph
 from .runtimes.base import Runtime
 from .runtimes.local import LocalRuntime
-from .session import Session
+from .version import PipelineSession, Stopping, Version
+from .versions import Versions
+
+__all__ = ["Pipeline", "PipelineSession"]
 
 
 class Pipeline:
@@ -22,12 +23,13 @@ class Pipeline:
     async with Pipeline(load("voice")) as pipeline, pipeline.session() as session:
         await session.send(frame)
     ```
+
+    Another version of the graph can take its place, or a share of its sessions, while it runs:
+    `versions`. What is asked of the pipeline itself is answered by the stable one.
     """
 
     def __init__(self, graph: Graph, runtime: Runtime | None = None) -> None:
-        self.graph = graph
-        self.runtime: Runtime = runtime or LocalRuntime(graph)
-        self.sessions: set[str] = set()
+        self.versions = Versions(graph, runtime or LocalRuntime(graph))
         self.draining = False
 
     @property
@@ -36,12 +38,27 @@ class Pipeline:
         return self.graph.name
 
     @property
+    def graph(self) -> Graph:
+        """The graph of the stable version."""
+        return self.versions.stable.graph
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime of the stable version."""
+        return self.versions.stable.runtime
+
+    @property
+    def sessions(self) -> set[str]:
+        """Ids of the open sessions of all versions."""
+        return {one for version in self.versions.all for one in version.sessions}
+
+    @property
     def ready(self) -> bool:
         """Whether a session can begin now."""
         return self.runtime.ready and not self.draining
 
     async def __aenter__(self) -> Pipeline:
-        await self.runtime.start()
+        await self.versions.open()
         return self
 
     async def __aexit__(
@@ -50,7 +67,21 @@ class Pipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.runtime.close()
+        await self.versions.close()
+
+    def pick(self) -> Version:
+        """The version for a new session, which must begin before anything is awaited.
+
+        Raises:
+            Overloaded: the pipeline has its configured number of sessions, or drains.
+        """
+        if self.draining:
+            raise Overloaded("the server is shutting down", where=self.name, retry_after_s=5)
+        version = self.versions.pick()
+        most = version.graph.spec.sessions.max_sessions
+        if self.versions.sessions >= most:
+            raise Overloaded(f"all {most} sessions are taken", where=self.name, retry_after_s=10)
+        return version
 
     def session(
         self,
@@ -59,23 +90,24 @@ class Pipeline:
         deadline_s: float | None = None,
         key: str = "",
         trace: str = "",
+        priority: int = 0,
     ) -> PipelineSession:
-        """A new session, to be entered; `deadline_s` is on `time.monotonic`'s clock.
+        """A new session, to be entered at once; `deadline_s` is on `time.monotonic`'s clock.
 
         Raises:
             Overloaded: the pipeline has its configured number of sessions, or drains.
         """
-        if self.draining:
-            raise Overloaded("the server is shutting down", where=self.name, retry_after_s=5)
-        most = self.graph.spec.sessions.max_sessions
-        if len(self.sessions) >= most:
-            raise Overloaded(f"all {most} sessions are taken", where=self.name, retry_after_s=10)
-        chosen = session_id or secrets.token_hex(8)
-        context = Context(chosen, deadline_s=deadline_s, key=key, trace=trace)
-        return PipelineSession(self, context)
+        return self.pick().session(
+            session_id=session_id, deadline_s=deadline_s, key=key, trace=trace, priority=priority
+        )
 
     async def ask(
-        self, *frames: Frame, deadline_s: float | None = None, key: str = "", trace: str = ""
+        self,
+        *frames: Frame,
+        deadline_s: float | None = None,
+        key: str = "",
+        trace: str = "",
+        priority: int = 0,
     ) -> AsyncGenerator[Frame]:
         """One request in a session of its own: its frames in, the answer's frames out.
 
@@ -85,7 +117,8 @@ class Pipeline:
             Overloaded: no session is free, or a node's queue is full.
             MotetError: what a component's fault stands for.
         """
-        async with self.session(deadline_s=deadline_s, key=key, trace=trace) as session:
+        made = self.session(deadline_s=deadline_s, key=key, trace=trace, priority=priority)
+        async with made as session:
             session.start(1, *frames, deadline_s=deadline_s)
             async for turn, node, frame in session:
                 if turn != 1:
@@ -95,27 +128,4 @@ class Pipeline:
                 if isinstance(frame, Fault):
                     raise error_of(frame.code, frame.message, where=node)
                 yield frame
-
-
-class PipelineSession(Session):
-    """A session that counts among its pipeline's while it is open."""
-
-    def __init__(self, pipeline: Pipeline, context: Context) -> None:
-        super().__init__(pipeline.graph, pipeline.runtime, context)
-        self._pipeline = pipeline
-
-    async def __aenter__(self) -> PipelineSession:
-        self._pipeline.sessions.add(self.id)
-        await super().__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        try:
-            await super().__aexit__(kind, error, trace)
-        finally:
-            self._pipeline.sessions.discard(self.id)
+            raise Stopping("the pipeline was closed before it had answered", where=self.name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from ..components.base import Context
-from ..components.errors import BadInput
+from ..components.errors import BadInput, MotetError
 from ..components.frames import Fault, Frame
 from .channel import Channel
 from .graph import Graph
@@ -125,6 +125,13 @@ class Session:
             if (number == turn) if turn is not None else number > 0:
                 lane.cancel()
 
+    def fail(self, error: MotetError) -> None:
+        """End every turn, the standing stream too, with a `Fault` that stands for `error`."""
+        for number, lane in list(self._lanes.items()):
+            if not lane.over:
+                self._output.force((number, "session", Fault("", error.code, error.message)))
+                lane.cancel()
+
     async def close(self) -> None:
         """End the session: cancel every turn, end the iteration. Idempotent."""
         if self._closed:
@@ -149,13 +156,13 @@ class Session:
                 del self._lanes[turn]
                 if (timer := self._timers.pop(turn, None)) is not None:
                     timer.cancel()
-            elif lane.cancelled and not self._expired(frame):
+            elif lane.cancelled and not self._final(frame):
                 continue
             return turn, node, frame
 
     @staticmethod
-    def _expired(frame: Frame) -> bool:
-        return isinstance(frame, Fault) and frame.code == "deadline_exceeded"
+    def _final(frame: Frame) -> bool:
+        return isinstance(frame, Fault) and frame.code in ("deadline_exceeded", "stopping")
 
     def _expire(self, turn: int) -> None:
         lane = self._lanes.get(turn)

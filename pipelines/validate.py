@@ -173,7 +173,7 @@ def build(spec: PipelineSpec, *, lines: dict[Place, int] | None = None, file: st
         checker.fault(("nodes",), "a pipeline needs at least one node")
     if checker.flaws:
         raise SpecError(checker.flaws, file=file)
-    return Graph(spec, nodes, tuple(edges))
+    return Graph(spec, nodes, tuple(edges), file)
 
 
 def parse(text: str, *, file: str = "") -> Graph:

@@ -196,6 +196,7 @@ async def test_a_queue_by_priority_serves_the_higher_first_and_hands_places_on()
     limits = {"scale": {"concurrency": 1}, "queue": {"bound": 8, "order": "priority"}}
     pipe = pipeline([ECHO], **limits)
     order: list[str] = []
+    go_on = asyncio.Event()
 
     async def ask(text: str, priority: int) -> None:
         context = Context(text, turn=1, priority=priority)
@@ -205,15 +206,21 @@ async def test_a_queue_by_priority_serves_the_higher_first_and_hands_places_on()
 
         async for _ in pipe.runtime.call("n0", frames(), context):
             order.append(text)
-            await asyncio.sleep(0.01)
+            await go_on.wait()
 
-    async with pipe, asyncio.TaskGroup() as group:
+    async def until(queued: int) -> None:
+        while not order or pipe.runtime.status()[0].queued != queued:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    async with pipe, asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(ask("first", 0))
-        await asyncio.sleep(0.002)
+        await until(0)
         gone = group.create_task(ask("gone", 9))
         for name, priority in (("low", 0), ("high", 2), ("middle", 1)):
             group.create_task(ask(name, priority))
-        await asyncio.sleep(0.002)
+        await until(4)
         gone.cancel()
+        await until(3)
+        go_on.set()
     assert order == ["first", "high", "middle", "low"]
     assert pipe.runtime.status()[0].active == 0
