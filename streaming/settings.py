@@ -24,6 +24,7 @@ class Settings(BaseModel):
     `log_content` writes what users say and get into the log; off unless asked for.
     `runtime` is where components run: in this process, in worker processes, on Ray, or remote, at
     the `targets` (NODE=HOST:PORT); `hop_tls_dir` holds ca.crt, tls.crt, tls.key for other hosts.
+    `job_concurrency` is how many jobs a server runs at once; 0 leaves them to `motet worker`.
     `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
     """
 
@@ -48,6 +49,7 @@ class Settings(BaseModel):
     allow_loopback_urls: bool = False
     input_dir: Path | None = None
     database_url: str | None = None
+    job_concurrency: Annotated[int, Field(ge=0)] = 8
     tls_cert: Path | None = None
     tls_key: Path | None = None
 

