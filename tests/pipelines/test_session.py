@@ -167,8 +167,9 @@ async def test_a_frame_that_comes_after_its_turn_ended_is_no_fault() -> None:
 
 
 async def test_sessions_are_counted_and_bounded() -> None:
-    pipe = pipeline([ECHO])
-    object.__setattr__(pipe.graph.spec.sessions, "max_sessions", 1)
+    spec = pipeline([ECHO]).graph.spec
+    sessions = spec.sessions.model_copy(update={"max_sessions": 1})
+    pipe = Pipeline(build(spec.model_copy(update={"sessions": sessions})))
     async with pipe:
         async with pipe.session():
             with pytest.raises(Overloaded, match="all 1 sessions"):
