@@ -275,9 +275,9 @@ def test_no_worker_outlives_its_parent(name: str) -> None:
     workers = psutil.Process(parent.pid).children(recursive=True)
     assert len(workers) == 2
     parent.send_signal(getattr(signal, name))
-    parent.wait(10)
+    parent.wait(60)
     parent.stdout.close()
-    gone, alive = psutil.wait_procs(workers, timeout=5)
+    gone, alive = psutil.wait_procs(workers, timeout=30)
     assert alive == []
     assert len(gone) == 2
 
