@@ -103,6 +103,11 @@ class Channel(Generic[Item]):
         while self._putters:
             self._wake(self._putters.popleft())
 
+    def interrupt(self) -> None:
+        """End the iteration of a reader that waits now; another one may go on from there."""
+        if self._getter is not None and not self._getter.done():
+            self._getter.set_exception(StopAsyncIteration())
+
     def __aiter__(self) -> Channel[Item]:
         return self
 

@@ -128,14 +128,16 @@ class Pool:
     def dispatch(self, now_s: float) -> list[Ticket]:
         """Place waiting runs while there is room."""
         placed: list[Ticket] = []
-        while len(self.queue) and self._has_room():
+        while len(self.queue) and self.has_room:
             ticket = self.queue.pop()
             if ticket is None or not self._place(ticket, now_s):
                 break
             placed.append(ticket)
         return placed
 
-    def _has_room(self) -> bool:
+    @property
+    def has_room(self) -> bool:
+        """Whether a ready replica has a free place."""
         return any(
             one.state == "ready" and one.sessions < self.concurrency
             for one in self.replicas.values()

@@ -14,5 +14,38 @@ serve: Any = importlib.import_module("ray.serve")
 _exceptions: Any = importlib.import_module("ray.serve.exceptions")
 
 RayError: type[Exception] = ray.exceptions.RayError
-BackPressureError: type[Exception] = _exceptions.BackPressureError
+RayActorError: type[Exception] = ray.exceptions.RayActorError
 DeploymentUnavailableError: type[Exception] = _exceptions.DeploymentUnavailableError
+
+STATES = {"RUNNING": "ready", "STOPPING": "draining", "PENDING_MIGRATION": "draining"}
+
+
+def replicas(apps: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Each application's replicas by id, with their states as every runtime names them.
+
+    `apps` maps applications to their deployment. The controller is asked as Serve's dashboard
+    asks it: `serve.status` counts replicas without naming them. Empty outside a cluster, which
+    most calls of `serve` would join.
+    """
+    if not ray.is_initialized():
+        return {}
+    controller = ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
+    details: dict[str, Any] = ray.get(controller.get_serve_instance_details.remote())
+    found: dict[str, dict[str, str]] = {}
+    for app, deployment in apps.items():
+        running = details["applications"].get(app, {}).get("deployments", {}).get(deployment, {})
+        found[app] = {
+            str(one["replica_id"]): STATES.get(_name(one["state"]), "starting")
+            for one in running.get("replicas", [])
+            if _name(one["state"]) != "STOPPED"
+        }
+    return found
+
+
+def _name(state: Any) -> str:
+    return str(getattr(state, "value", state))
+
+
+def deployed() -> set[str]:
+    """The names of all applications on the cluster."""
+    return set(serve.status().applications) if ray.is_initialized() else set()

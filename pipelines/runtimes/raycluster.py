@@ -1,37 +1,46 @@
-"""The Ray cluster that the versions of a pipeline share, and the Serve application of one node."""
+"""The Ray cluster as this process has it: joined, or started for itself, and left again."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import re
 import sys
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
-from ...components.base import Setup
-from ...components.errors import ComponentFailed
-from ..graph import Node
-from .mux import MutualTls
-from .rayapi import ray, serve
-from .raydeploy import options
-from .rayreplica import Replica
+from .rayapi import deployed, ray, serve
+from .raynode import RayNode
+
+logger = logging.getLogger("motet")
+LEAVE_S = 60.0
+Result = TypeVar("Result")
 
 
 class Cluster:
-    """Joined at `address`, or started here and then ended with its last user. Its methods block."""
+    """What is done to it is done by one thread, in order: nothing comes after it was left, as most
+    calls of Serve would join it again. `users` counts the open runtimes that have it.
+    """
 
-    def __init__(self, address: str | None) -> None:
-        self._address = address
-        self._own = False
+    def __init__(self) -> None:
         self.users = 0
+        self._own = False
+        self._control = ThreadPoolExecutor(1, thread_name_prefix="ray control")
 
-    def join(self) -> None:
-        """Be part of it, with Serve running."""
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Do something that blocks."""
+        return await asyncio.get_running_loop().run_in_executor(self._control, work)
+
+    def join(self, address: str | None) -> None:
+        """Join the cluster at `address`, or start one here; nothing where that was done. Blocks."""
         if not ray.is_initialized():
             paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-            self._own = self._address is None
+            self._own = address is None
             ray.init(
-                address=self._address or "local",
+                address=address or "local",
                 include_dashboard=False if self._own else None,
                 log_to_driver=False,
                 runtime_env={"env_vars": {"PYTHONPATH": paths}} if self._own else None,
@@ -41,54 +50,36 @@ class Cluster:
     def sweep(self, pipeline: str) -> None:
         """Delete the later versions of a pipeline's nodes that a process which died has left."""
         left = re.compile(rf"motet-{re.escape(pipeline)}-.+-v\d+")
-        for name in list(serve.status().applications):
-            if left.fullmatch(name):
-                serve.delete(name)
+        for app in deployed():
+            if left.fullmatch(app):
+                serve.delete(app)
 
-    def leave(self) -> None:
-        """End it, if it was started here and nobody else is on it."""
-        if self._own and not self.users:
+    async def release(self, nodes: Iterable[RayNode]) -> None:
+        """One runtime less has it, and nobody these nodes. Waits for what was begun before, a
+        deployment that nobody wants any more too.
+        """
+        self.users -= 1
+        gone = list(nodes)
+        await self.do(lambda: self._leave(gone, last=not self.users))
+        if not self.users:
+            self._control.shutdown(wait=False)
+
+    def _leave(self, nodes: list[RayNode], *, last: bool) -> None:
+        if not ray.is_initialized():
+            return
+        for node in nodes:
+            node.forget()
+        if self._own and last:
             serve.shutdown()
             ray.shutdown()
             self._own = False
-
-
-@dataclass(eq=False)
-class App:
-    """One node as a Serve application; `users` counts the open runtimes that have it."""
-
-    pipeline: str
-    node: Node
-    setup: Setup
-    version: str = "1"
-    users: int = 0
-    handle: Any = None
-
-    @property
-    def name(self) -> str:
-        """The application's name on the cluster."""
-        plain = f"motet-{self.pipeline}-{self.node.name}"
-        return plain if self.version == "1" else f"{plain}-v{self.version}"
-
-    def deploy(self, tls: MutualTls | None, *, drain_s: float) -> None:
-        """Start it, if it isn't there yet; blocks until it runs.
-
-        Raises:
-            ComponentFailed: it didn't come up.
-        """
-        if self.handle is not None:
             return
-        name = self.node.name
-        made = serve.deployment(name=name, **options(self.node, self.setup, drain_s=drain_s))
-        app = made(Replica).bind(self.node.spec.use, self.setup, tls)
-        try:
-            handle = serve.run(app, name=self.name, route_prefix=None, blocking=False)
-        except RuntimeError as error:
-            raise ComponentFailed(f"the deployment failed: {error}", where=name) from error
-        self.handle = handle.options(stream=True)
-
-    def delete(self) -> None:
-        """Take it down, if it was started and nobody has it any more."""
-        if self.handle is not None and not self.users:
-            serve.delete(self.name)
-            self.handle = None
+        ours = {node.app for node in nodes} & deployed()
+        for app in ours:
+            serve.delete(app, _blocking=False)
+        until_s = time.monotonic() + LEAVE_S
+        while left := ours & deployed():
+            if time.monotonic() > until_s:
+                logger.warning("%s: Ray takes long to end them", ", ".join(sorted(left)))
+                return
+            time.sleep(0.2)

@@ -48,7 +48,8 @@ def options(node: Node, setup: Setup, *, drain_s: float) -> dict[str, Any]:
         actor["memory"] = int(resources.memory_gb * 2**30)
     return {
         "max_ongoing_requests": setup.concurrency,
-        "max_queued_requests": max(1, node.spec.queue.bound),
+        # The bound is kept where runs wait, by `RayNode`: a handle doesn't know it from the start.
+        "max_queued_requests": -1,
         "ray_actor_options": actor,
         "autoscaling_config": {
             "min_replicas": scale.min_replicas,

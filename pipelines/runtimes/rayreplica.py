@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from ...components import registry
 from ...components.base import Component, Context, Setup, closing
 from ...components.frames import Frame
 from .mux import HopServer, MutualTls
-from .rayapi import ray
+from .rayapi import ray, serve
 
-BEAT_S = 1.0
+BEAT_S = 5.0
+"""How soon a lease whose holder has died is given up; each sign of life costs a call of Ray's."""
 
 
 class Replica:
@@ -22,15 +22,20 @@ class Replica:
 
     async def __init__(self, use: str, setup: Setup, tls: MutualTls | None) -> None:
         self._node = setup.node
+        self._id = str(serve.get_replica_context().replica_id.unique_id)
         self._component: Component = await asyncio.to_thread(registry.build, use, setup)
         await self._component.load()
         self._server = HopServer(self._run, node=setup.node, tls=tls)
         host = ray.util.get_node_ip_address()
         self._address = await self._server.start(f"{host}:0")
 
-    async def lease(self) -> AsyncIterator[dict[str, Any]]:
-        """First where to connect and to whom; then a sign of life every second, until closed."""
-        yield {"address": self._address, "incarnation": self._server.incarnation}
+    async def lease(self) -> AsyncIterator[dict[str, str]]:
+        """First where to connect and to whom; then signs of life, until closed."""
+        yield {
+            "replica": self._id,
+            "address": self._address,
+            "incarnation": self._server.incarnation,
+        }
         while True:
             await asyncio.sleep(BEAT_S)
             yield {}

@@ -85,16 +85,30 @@ def graph(uses: dict[str, str], edges: list[Any], **extra: Any) -> Graph:
     )
 
 
-@pytest.fixture(params=list(RUNTIMES))
+RAY = pytest.param(
+    "ray", marks=[pytest.mark.timeout(150), pytest.mark.slow, pytest.mark.filterwarnings("default")]
+)
+
+
+def on_ray(request: pytest.FixtureRequest) -> Callable[[Graph], Runtime]:
+    """The Ray runtime on a cluster of three nodes."""
+    cluster = request.getfixturevalue("ray_cluster")
+    from motet.pipelines.runtimes.rayserve import RayRuntime
+
+    return lambda graph: RayRuntime(graph, address=cluster.address)
+
+
+@pytest.fixture(params=[*RUNTIMES, RAY])
 def serve(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`serve(uses, edges)` opens a session on a pipeline of the runtime under test."""
+    runtime = on_ray(request) if request.param == "ray" else RUNTIMES[request.param]
 
     @asynccontextmanager
     async def opened(
         uses: dict[str, str], edges: list[Any], **extra: Any
     ) -> AsyncIterator[tuple[Pipeline, Session]]:
         made = graph(uses, edges, **extra)
-        async with Pipeline(made, RUNTIMES[request.param](made)) as pipeline:
+        async with Pipeline(made, runtime(made)) as pipeline:
             assert pipeline.ready
             async with pipeline.session(session_id="s1", key="k1") as session:
                 yield pipeline, session

@@ -1,0 +1,188 @@
+"""One node of a graph on Ray: its Serve application, and the leases of its replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from ...components.base import Context, Setup
+from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, Overloaded
+from ..graph import Node
+from .base import NodeStatus, ReplicaStatus
+from .mux import MutualTls
+from .rayapi import DeploymentUnavailableError, RayActorError, RayError, serve
+from .raydeploy import options
+from .rayhost import RayHost, RayHosts
+from .rayreplica import Replica
+
+AT_ONCE_S = 1.0
+AGAIN_S = 0.1
+
+
+class RayNode:
+    """Holds leases of the node's replicas. Versions of a pipeline may share one: `users` counts
+    the open runtimes that have it.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        node: Node,
+        setup: Setup,
+        *,
+        drain_s: float,
+        tls: MutualTls | None,
+        version: str = "1",
+    ) -> None:
+        self.node = node
+        self.setup = setup
+        self.version = version
+        self.users = 0
+        self.app = f"motet-{pipeline}-{node.name}" + (f"-v{version}" if version != "1" else "")
+        self._drain_s = drain_s
+        self._tls = tls
+        self._hosts = RayHosts(tls)
+        self._handle: Any = None
+        self._states: Mapping[str, str] = {}
+        self._active = self._queued = self._refused = 0
+
+    @property
+    def deployed(self) -> bool:
+        """Whether the application was run."""
+        return self._handle is not None
+
+    @property
+    def target(self) -> Any:
+        """The application, as `serve.run_many` takes it."""
+        settings = options(self.node, self.setup, drain_s=self._drain_s)
+        made = serve.deployment(name=self.node.name, **settings)(Replica)
+        bound = made.bind(self.node.spec.use, self.setup, self._tls)
+        return serve.RunTarget(bound, name=self.app, route_prefix=None)
+
+    def runs(self, handle: Any) -> None:
+        """The application runs and is called by this handle."""
+        self._handle = handle.options(stream=True)
+
+    def saw(self, states: Mapping[str, str]) -> None:
+        """These are its replicas now, by id, with their states."""
+        self._states = states
+        self._hosts.saw(states)
+
+    @asynccontextmanager
+    async def lease(self, context: Context, *, wait: bool = True) -> AsyncGenerator[RayHost]:
+        """Hold a lease of a replica; its end revokes it.
+
+        Raises:
+            Overloaded: the queue is full, no place came free in time, or (unless `wait`) at once.
+            DeadlineExceeded: the context's deadline passed.
+            ComponentFailed: no replica can be had.
+        """
+        queue, left_s = self.node.spec.queue, context.remaining_s()
+        most_s = queue.max_wait_s if wait else AT_ONCE_S
+        held, host = await self._granted(
+            context,
+            bound=queue.bound if wait else 0,
+            patience_s=most_s if left_s is None else min(left_s, most_s),
+        )
+        keeping = asyncio.create_task(_keep(held), name=f"lease of {self.node.name}")
+        self._active += 1
+        host.leases += 1
+        try:
+            yield host
+        finally:
+            host.leases -= 1
+            self._active -= 1
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
+            held.cancel()
+
+    @property
+    def _free(self) -> int:
+        """Places on running replicas that this process hasn't taken."""
+        ready = [one for one, state in self._states.items() if state == "ready"]
+        places = (self.setup.concurrency - self._hosts.leases(one) for one in ready)
+        return sum(max(0, free) for free in places)
+
+    async def _granted(
+        self, context: Context, *, bound: int, patience_s: float
+    ) -> tuple[Any, RayHost]:
+        """Wait for a lease, as long as the queue and the deadline allow, and connect."""
+        where = self.node.name
+        if self._queued >= self._free + bound:
+            self._refused += 1
+            raise Overloaded("the queue is full", where=where, retry_after_s=1)
+        self._queued += 1
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self._first_that_lives()
+        except TimeoutError as error:
+            self._refused += 1
+            left_s = context.remaining_s()
+            if left_s is not None and left_s <= 0:
+                raise DeadlineExceeded("the deadline passed in the queue", where=where) from error
+            raise Overloaded(f"no place came free in {patience_s:g} s", where=where) from error
+        except (RayError, DeploymentUnavailableError, StopAsyncIteration) as error:
+            raise ComponentFailed(f"no replica: {error}", where=where) from error
+        finally:
+            self._queued -= 1
+
+    async def _first_that_lives(self) -> tuple[Any, RayHost]:
+        """Ask until the lease is one of a replica that answers and stays: Ray may not know yet
+        that one is dead or going, and nothing has been sent to it, so to ask again is safe.
+        """
+        while True:
+            held: Any = self._handle.lease.remote()
+            try:
+                host = await self._hosts.connected(await anext(aiter(held)))
+                if not host.draining.is_set():
+                    return held, host
+            except (RayActorError, ComponentFailed):
+                await asyncio.sleep(AGAIN_S)
+            except BaseException:
+                held.cancel()
+                raise
+            held.cancel()
+
+    @property
+    def ready(self) -> bool:
+        """Whether a replica runs, or none is needed."""
+        return self.deployed and (
+            "ready" in self._states.values() or not self.node.spec.scale.min_replicas
+        )
+
+    def status(self) -> NodeStatus:
+        """How it was when last looked at; runs are those of this process."""
+        name = self.node.name
+        replicas = tuple(
+            ReplicaStatus(f"{name}-{one}", state, self._hosts.leases(one), 0.0, self.version)
+            for one, state in self._states.items()
+        )
+        return NodeStatus(
+            node=name,
+            use=self.node.spec.use,
+            replicas=replicas,
+            active=self._active,
+            queued=self._queued,
+            concurrency=self.setup.concurrency,
+            refused=self._refused,
+            version=self.version,
+        )
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        await self._hosts.close()
+
+    def forget(self) -> None:
+        """End the handle, whose threads would go on asking a cluster that was left. Blocks."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.shutdown()
+
+
+async def _keep(held: AsyncIterator[Any]) -> None:
+    """Take a lease's signs of life, so that they don't pile up; the hop tells when it's lost."""
+    with suppress(RayError, MotetError):
+        async for _ in held:
+            pass
