@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +23,7 @@ from safetensors import torch as safe_tensors
 from snac import SNAC  # pyright: ignore[reportMissingTypeStubs]
 
 from ..errors import BadInput, MissingRequirement
+from .upsampler import Upsampler, fold
 
 CODES = 7
 # Which of a frame's codes, in the order that speech models emit them, belong to each layer.
@@ -30,26 +33,24 @@ CODEBOOK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A window of a stream: its frames of 7 codes, the number of the first, the stream's seed."""
+    """A window of a stream: its frames of 7 codes, the number of the first, the stream's seed, and
+    which of the frames' sound is wanted; `keep_to` None is all from `keep_from` on."""
 
     frames: tuple[tuple[int, ...], ...]
     first: int
     seed: int
+    keep_from: int = 0
+    keep_to: int | None = None
 
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Where the wanted frames begin and end within the window."""
+        return self.keep_from, len(self.frames) if self.keep_to is None else self.keep_to
 
-class StreamNoise(torch.nn.Module):
-    """SNAC's noise block with the noise handed in: `noise` has shape (batch, 1, time)."""
-
-    def __init__(self, linear: torch.nn.Module, per_frame: int) -> None:
-        super().__init__()
-        self.linear = linear
-        self.per_frame = per_frame
-        self.noise: torch.Tensor | None = None
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Add the noise, scaled by the signal."""
-        assert self.noise is not None
-        return x + self.noise * self.linear(x)
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """What windows that are decoded together have in common."""
+        return len(self.frames), *self.kept
 
 
 class SnacDecoder:
@@ -62,38 +63,42 @@ class SnacDecoder:
         self._threads = threads
         model = load(folder)
         self.rate_hz = int(model.sampling_rate)
-        self.samples_per_frame = int(model.hop_length) * int(model.vq_strides[0])
-        self._noises = list(replace_noise(model.decoder, int(model.vq_strides[0])))
-        self._from_codes: Any = model.quantizer.from_codes
-        model.to(self._device)
+        self._latents = int(model.vq_strides[0])
+        self.samples_per_frame = int(model.hop_length) * self._latents
+        upsampler = Upsampler(model.decoder)
+        fold(model.quantizer)
+        self._from_codes: Any = model.quantizer.to(self._device).from_codes
+        self._rates = list(accumulate(upsampler.strides, mul, initial=self._latents))[1:]
+        self._upsample: Any = upsampler.to(self._device)
         compiler: Any = cast("Any", torch).compile
-        self._decode: Any = compiler(model.decoder) if compiled else model.decoder
+        self._compiled: Any = compiler(upsampler) if compiled else None
 
     @torch.inference_mode()
     def decode(self, jobs: Sequence[Job]) -> list[NDArray[np.float32]]:
-        """Samples in -1..1 of shape (frames * samples_per_frame,) for windows of equal length."""
+        """Samples in -1..1 of shape (kept frames * samples_per_frame,) for windows of one shape."""
         torch.set_num_threads(self._threads)
         codes = torch.tensor([job.frames for job in jobs], dtype=torch.long)
         layers = [codes[:, :, list(layer)].flatten(1).to(self._device) for layer in LAYERS]
-        for block, noise in zip(self._noises, self._noise(jobs), strict=True):
-            block.noise = noise.to(self._device)
-        sound = self._decode(self._from_codes(layers))
+        noises = [noise.to(self._device) for noise in self._noise(jobs)]
+        first, last = jobs[0].kept
+        keep = (first * self.samples_per_frame, last * self.samples_per_frame)
+        # A stream's many middle windows have one shape; its few others aren't worth a compilation.
+        run = self._compiled if self._compiled is not None and last - first == 1 else self._upsample
+        sound = run(self._from_codes(layers), noises, keep)
         return list(sound[:, 0].float().cpu().numpy())
 
     def _noise(self, jobs: Sequence[Job]) -> Iterator[torch.Tensor]:
-        """For each noise block, (batch, 1, frames * per_frame) normals."""
-        sizes = [block.per_frame for block in self._noises]
+        """For each block, (batch, 1, frames * its rate) normals."""
+        total = sum(self._rates)
         rows = [
-            torch.stack(
-                [frame_noise(job.seed, job.first + n, sum(sizes)) for n in range(len(job.frames))]
-            )
+            torch.stack([frame_noise(job.seed, job.first + n, total) for n in range(job.shape[0])])
             for job in jobs
         ]
         drawn = torch.stack(rows)
         at = 0
-        for size in sizes:
-            yield drawn[:, :, at : at + size].flatten(1)[:, None]
-            at += size
+        for rate in self._rates:
+            yield drawn[:, :, at : at + rate].flatten(1)[:, None]
+            at += rate
 
 
 def frame_noise(seed: int, frame: int, count: int) -> torch.Tensor:
@@ -101,19 +106,6 @@ def frame_noise(seed: int, frame: int, count: int) -> torch.Tensor:
     mixed = (seed * 0x9E3779B97F4A7C15 + frame * 0xBF58476D1CE4E5B9) & (2**63 - 1)
     generator = torch.Generator().manual_seed(mixed)
     return torch.randn(count, generator=generator)
-
-
-def replace_noise(decoder: torch.nn.Module, latents_per_frame: int) -> Iterator[StreamNoise]:
-    """Put `StreamNoise` where the decoder has its own noise blocks, in the order of layers."""
-    per_frame = latents_per_frame
-    for module in list(decoder.modules()):
-        for name, child in list(module.named_children()):
-            if isinstance(child, torch.nn.ConvTranspose1d):
-                per_frame *= int(child.stride[0])
-            elif type(child).__name__ == "NoiseBlock":
-                block = StreamNoise(cast("Any", child).linear, per_frame)
-                setattr(module, name, block)
-                yield block
 
 
 def load(folder: Path) -> Any:
@@ -138,6 +130,8 @@ def load(folder: Path) -> Any:
             where="model",
         )
     build: Any = SNAC
+    if settings.get("attn_window_size") is not None:
+        raise BadInput("attn_window_size is set: the 24 kHz codec has no attention", where="model")
     model = build(**settings)
     read: Any = cast("Any", safe_tensors).load_file
     weights: Any = read(safe) if safe.exists() else torch.load(plain, weights_only=True)

@@ -77,10 +77,11 @@ class SnacCodec(Component):
             size=self.setup.concurrency,
             window_ms=self._options.window_ms,
             name=self.setup.node,
-            key=lambda job: len(job.frames),
+            key=lambda job: job.shape,
         )
-        size = 2 * self._options.context + 1
-        await self._batcher(Job(((0,) * CODES,) * size, 0, 0))
+        context = self._options.context
+        silence = ((0,) * CODES,) * (2 * context + 1)
+        await self._batcher(Job(silence, 0, 0, context, context + 1))
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         del context
@@ -100,10 +101,9 @@ class SnacCodec(Component):
         if self._batcher is None or self._decoder is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         sound = await self._batcher(stream.job(window))
-        hop = self._decoder.samples_per_frame
-        kept = sound[window.keep_from * hop : window.keep_to * hop]
-        start_ms = (window.start + window.keep_from) * hop * 1000 / self._decoder.rate_hz
-        return Audio(to_int16(kept), self._decoder.rate_hz, start_ms)
+        first = window.start + window.keep_from
+        start_ms = first * self._decoder.samples_per_frame * 1000 / self._decoder.rate_hz
+        return Audio(to_int16(sound), self._decoder.rate_hz, start_ms)
 
     async def close(self) -> None:
         if self._batcher is not None:
@@ -134,4 +134,4 @@ class Stream:
         """What the decoder gets for a window; frames that no later one needs are let go."""
         frames = tuple(tuple(frame) for frame in self._frames.window(window))
         self._frames.forget(window.start)
-        return Job(frames, window.start, self._seed)
+        return Job(frames, window.start, self._seed, window.keep_from, window.keep_to)

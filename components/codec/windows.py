@@ -1,8 +1,9 @@
 """Which frames of a codec stream are decoded together, and which of them are then exact.
 
 A convolutional decoder sees `context` frames to each side. A window of 2·context + 1 frames gives
-its middle frame exactly as a decode of the whole stream would; a stream's first window gives its
-first frames too, since nothing precedes them, and its last window the last ones.
+its middle frame exactly as a decode of the whole stream would. Nothing precedes a stream's first
+frame, so that its first windows are shorter and its first sound is there `context` frames sooner;
+the last window gives all that is left.
 """
 
 from __future__ import annotations
@@ -35,25 +36,24 @@ class Windows:
     @property
     def oldest(self) -> int:
         """The first frame that a later window can still need."""
-        return max(0, min(self._given - self.context, self._frames - self.size))
+        return max(0, self._given - self.context)
 
     def push(self, frames: int) -> Iterator[Window]:
         """Take so many further frames; the windows that they complete, in order."""
         for _ in range(frames):
             self._frames += 1
-            if self._frames >= self.size:
-                start = self._frames - self.size
-                yield self._window(start, self.context + 1)
+            if self._frames > self.context:
+                yield self._window(max(0, self._frames - self.size), self._frames - self.context)
 
     def flush(self) -> Window | None:
         """The stream is over: the window that gives what is left, None if nothing is."""
         if self._given == self._frames:
             return None
-        return self._window(max(0, self._frames - self.size), min(self.size, self._frames))
+        return self._window(self.oldest, self._frames)
 
-    def _window(self, start: int, keep_to: int) -> Window:
-        window = Window(start, min(self.size, self._frames), self._given - start, keep_to)
-        self._given = start + keep_to
+    def _window(self, start: int, until: int) -> Window:
+        window = Window(start, self._frames - start, self._given - start, until - start)
+        self._given = until
         return window
 
 

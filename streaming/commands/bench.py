@@ -55,6 +55,7 @@ def add(commands: Commands) -> None:
     snac.add_argument("--streams", type=int, default=16)
     snac.add_argument("--frames", type=int, default=9, help="codec frames of each, 85 ms a frame")
     snac.add_argument("--cores", type=int, default=2)
+    snac.add_argument("--rounds", type=int, default=2)
     snac.set_defaults(command=run_bench_snac)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
@@ -115,7 +116,7 @@ def run_bench_snac(parsed: argparse.Namespace) -> int:
     """Measure the codec."""
     from ..bench.snac import render, run
 
-    write(render(run(parsed.streams, parsed.frames, parsed.cores)))
+    write(render(run(parsed.streams, parsed.frames, parsed.cores, parsed.rounds)))
     return 0
 
 

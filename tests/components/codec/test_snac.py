@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from snac import SNAC
 
 from motet.components.base import Context, Setup
-from motet.components.codec.decoder import CODES, Job, SnacDecoder
+from motet.components.codec.decoder import CODES, LAYERS, Job, SnacDecoder, load
 from motet.components.codec.snac import SnacCodec
 from motet.components.codec.windows import Windows
 from motet.components.errors import BadInput
@@ -49,6 +49,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (path / "config.json").write_text(json.dumps(CONFIG))
     return path
+
+
+@pytest.fixture(scope="module")
+def decoder(folder: Path) -> SnacDecoder:
+    return SnacDecoder(folder)
 
 
 def codes(frames: int, seed: int) -> np.ndarray[Any, Any]:
@@ -102,19 +107,48 @@ async def test_streams_together_sound_as_they_do_alone(folder: Path) -> None:
         assert np.abs(one.astype(int) - other).max() <= 1
 
 
-def test_batched_equals_single_within_1e_6(folder: Path) -> None:
-    decoder = SnacDecoder(folder)
-    jobs = [
-        Job(tuple(tuple(map(int, row)) for row in codes(7, s).reshape(-1, CODES)), s, s)
-        for s in range(8)
+def jobs(count: int, frames: int = 7, *keep: int) -> list[Job]:
+    return [
+        Job(tuple(tuple(map(int, row)) for row in codes(frames, s).reshape(-1, CODES)), s, s, *keep)
+        for s in range(count)
     ]
-    batched = decoder.decode(jobs)
-    for job, sound in zip(jobs, batched, strict=True):
+
+
+@pytest.mark.parametrize("keep", [(), (3, 4), (0, 1)])
+def test_batched_equals_single_within_1e_6(decoder: SnacDecoder, keep: tuple[int, ...]) -> None:
+    several = jobs(8, 7, *keep)
+    for job, sound in zip(several, decoder.decode(several), strict=True):
         np.testing.assert_allclose(sound, decoder.decode([job])[0], atol=1e-6)
 
 
-def test_noise_belongs_to_the_stream(folder: Path) -> None:
-    decoder = SnacDecoder(folder)
+@given(st.integers(1, 9), st.data())
+def test_what_is_kept_of_a_window_is_what_all_of_it_has_there(
+    decoder: SnacDecoder, frames: int, data: st.DataObject
+) -> None:
+    first = data.draw(st.integers(0, frames - 1))
+    last = data.draw(st.integers(first + 1, frames))
+    (whole,) = decoder.decode(jobs(1, frames))
+    (part,) = decoder.decode(jobs(1, frames, first, last))
+    np.testing.assert_allclose(part, whole[first * 2048 : last * 2048], atol=1e-6)
+
+
+def test_the_sound_is_that_of_snac_itself(
+    folder: Path, decoder: SnacDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own code from end to end, with the stream's noise where it draws its own."""
+    (job,) = jobs(1, 4)
+    drawn = iter(list(decoder._noise([job])))
+    monkeypatch.setattr(torch, "randn", lambda *a, **k: next(drawn))
+    itself = load(folder)
+    layers = [torch.tensor([job.frames])[:, :, list(layer)].flatten(1) for layer in LAYERS]
+    with torch.inference_mode():
+        expected = itself.decode(layers)[0, 0].numpy()
+    monkeypatch.undo()
+    assert next(drawn, None) is None
+    np.testing.assert_allclose(decoder.decode([job])[0], expected, atol=1e-6)
+
+
+def test_noise_belongs_to_the_stream(decoder: SnacDecoder) -> None:
     frames = tuple(tuple(map(int, row)) for row in codes(7, 1).reshape(-1, CODES))
     one, again, other = (decoder.decode([Job(frames, 0, seed)])[0] for seed in (1, 1, 2))
     np.testing.assert_array_equal(one, again)
@@ -145,13 +179,14 @@ def test_every_frame_is_given_once_with_its_context(pushes: list[int], context: 
         total += count
         found = list(windows.push(count))
         for window in found:
-            assert window.count == windows.size
-            given += range(window.start + window.keep_from, window.start + window.keep_to)
-            assert given[-1] + context < total
-        assert windows.oldest <= max(0, total - windows.size)
+            first, last = window.start + window.keep_from, window.start + window.keep_to
+            assert window.start == max(0, first - context), "as much before it as it needs"
+            assert window.start + window.count == last + context, "and as much behind it"
+            given += range(first, last)
+        assert given == list(range(max(0, total - context))), "as soon as can be"
+        assert windows.oldest == max(0, len(given) - context)
     last = windows.flush()
     if last is not None:
         given += range(last.start + last.keep_from, last.start + last.keep_to)
-        before = last.start + last.keep_from - last.start
-        assert last.start == 0 or before >= context
+        assert last.start == 0 or last.keep_from >= context
     assert given == list(range(total))
