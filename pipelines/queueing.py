@@ -13,6 +13,9 @@ from ..components.errors import DeadlineExceeded, Overloaded
 from .spec import Queue
 
 Item = TypeVar("Item")
+MOST_LEVEL = 8
+"""Priorities above this, and below its negative, wait as these do: weights must stay numbers."""
+
 WEIGHT = 4.0
 """How many runs of a priority are served for each one of the priority below it."""
 
@@ -90,7 +93,8 @@ class WorkQueue(Generic[Item]):
         raise Overloaded(why, where=self._where, retry_after_s=retry_after_s)
 
     def _flow(self, priority: int, key: str) -> _Flow[Item]:
-        level = priority if self._settings.order == "priority" else 0
+        level = max(-MOST_LEVEL, min(MOST_LEVEL, priority))
+        level = level if self._settings.order == "priority" else 0
         group = self._classes.get(level)
         if group is None:
             group = self._classes[level] = _Class(tag=self._now)

@@ -47,7 +47,8 @@ class Version:
         self.role = "starting"
         self.runs = 0
         self.faults = 0
-        self.sessions: dict[str, PipelineSession | None] = {}
+        self.sessions: dict[str, PipelineSession] = {}
+        self._holds = 0
         self._ended = ended
         self._emptied = asyncio.Event()
 
@@ -86,23 +87,26 @@ class Version:
             self.count(fault=False)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Iterator[Version]:
         """Keep the version open meanwhile, as a session does."""
-        token = secrets.token_hex(8)
-        self.enter(token, None)
+        self._holds += 1
         try:
-            yield
+            yield self
         finally:
-            self.leave(token)
+            self._holds -= 1
+            self._tell()
 
-    def enter(self, session_id: str, session: PipelineSession | None) -> None:
+    def enter(self, session: PipelineSession) -> None:
         """A session begins."""
-        self.sessions[session_id] = session
+        self.sessions[session.id] = session
 
-    def leave(self, session_id: str) -> None:
+    def leave(self, session: PipelineSession) -> None:
         """A session is over."""
-        self.sessions.pop(session_id, None)
-        if not self.sessions:
+        self.sessions.pop(session.id, None)
+        self._tell()
+
+    def _tell(self) -> None:
+        if not self.sessions and not self._holds:
             self._emptied.set()
 
     def count(self, *, fault: bool) -> None:
@@ -114,7 +118,7 @@ class Version:
 
     async def emptied(self, within_s: float) -> bool:
         """Wait until no session is left; False if there still is one after `within_s`."""
-        while self.sessions:
+        while self.sessions or self._holds:
             self._emptied.clear()
             try:
                 async with asyncio.timeout(within_s):
@@ -126,12 +130,12 @@ class Version:
     def evict(self) -> None:
         """Cut off what still runs, each turn with a `Fault` that says so."""
         error = Stopping(f"version {self.id} of the pipeline has ended; ask again")
-        for session in [one for one in self.sessions.values() if one is not None]:
+        for session in list(self.sessions.values()):
             session.evict(error)
 
     async def close_sessions(self) -> None:
         """End the sessions whose clients don't leave."""
-        for session in [one for one in self.sessions.values() if one is not None]:
+        for session in list(self.sessions.values()):
             await session.close()
 
 
@@ -150,7 +154,7 @@ class PipelineSession(Session):
         self._failed: set[int] = set()
 
     async def __aenter__(self) -> PipelineSession:
-        self.version.enter(self.id, self)
+        self.version.enter(self)
         await super().__aenter__()
         return self
 
@@ -163,7 +167,7 @@ class PipelineSession(Session):
         try:
             await super().__aexit__(kind, error, trace)
         finally:
-            self.version.leave(self.id)
+            self.version.leave(self)
             for turn in self._answered - self._failed:
                 # What was left while it answered is none the worse for it.
                 if turn or self.graph.spec.conversation is None:

@@ -51,7 +51,7 @@ class Versions:
         self.events: deque[Event] = deque(maxlen=20)
         self.policy: Canary | None = None
         self._pending: Version | None = None
-        self._starting = False
+        self._starting: asyncio.Task[None] | None = None
         self._closed = False
         self._last = 1
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,9 +78,10 @@ class Versions:
     async def close(self) -> None:
         """Close every version. Idempotent."""
         self._closed = True
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._starting] if self._starting is not None else [])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         async with AsyncExitStack() as stack:
             for version in self.all:
                 stack.push_async_callback(version.runtime.close)
@@ -105,20 +106,23 @@ class Versions:
             MotetError: it couldn't be loaded. Nothing has changed then.
         """
         self._check(graph)
-        self._starting = True
+        number = str(self._last + 1)
+        runtime = self.stable.runtime.successor(graph, number, fresh=fresh)
+        self._starting = asyncio.create_task(runtime.start(), name=f"starts {graph.name} {number}")
         try:
-            number = str(self._last + 1)
-            runtime = self.stable.runtime.successor(graph, number, fresh=fresh)
-            await runtime.start()
-            self._last += 1
-            version = self._made(number, graph, runtime)
+            await self._starting
+        except asyncio.CancelledError:
             if self._closed:
-                await runtime.close()
-                raise Conflict("the server is shutting down", where=graph.name)
-            self._pending = version
-            return version
+                raise Conflict("the server is shutting down", where=graph.name) from None
+            raise
         finally:
-            self._starting = False
+            self._starting = None
+        if self._closed:
+            await runtime.close()
+            raise Conflict("the server is shutting down", where=graph.name)
+        self._last += 1
+        self._pending = self._made(number, graph, runtime)
+        return self._pending
 
     def _made(self, number: str, graph: Graph, runtime: Runtime) -> Version:
         return Version(number, graph, runtime, ended=self._ended)
@@ -128,7 +132,7 @@ class Versions:
         if graph.name != name:
             flaw = Flaw("name", f"is {graph.name!r}; a version of {name!r} is needed")
             raise SpecError([flaw], file=graph.file)
-        if self._starting or self._pending is not None:
+        if self._starting is not None or self._pending is not None:
             raise Conflict("another version is being started", where=name)
         if self._closed:
             raise Conflict("the server is shutting down", where=name)
@@ -201,6 +205,7 @@ class Versions:
         self.policy.ended(now_s, fault=fault)
         reason = self.policy.verdict(now_s)
         if reason is not None:
+            logger.warning("%s: version %s fails too often", self.stable.name, version.id)
             self.abort(reason)
 
     def _retire(self, version: Version, drain_s: float | None) -> None:

@@ -7,10 +7,16 @@ from collections.abc import AsyncGenerator, Sequence
 from ..components.errors import error_of
 from ..components.frames import End, Fault, Frame
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.version import Stopping
 
 
 async def answers(
-    pipeline: Pipeline, frames: Sequence[Frame], *, key: str = "", trace: str = ""
+    pipeline: Pipeline,
+    frames: Sequence[Frame],
+    *,
+    key: str = "",
+    trace: str = "",
+    priority: int = 0,
 ) -> AsyncGenerator[Frame]:
     """Everything that comes out for these frames. Closing the iterator cancels the work.
 
@@ -18,7 +24,7 @@ async def answers(
         Overloaded: no session is free.
         MotetError: what a component's fault stands for.
     """
-    async with pipeline.session(key=key, trace=trace) as session:
+    async with pipeline.session(key=key, trace=trace, priority=priority) as session:
         session.open(1)
         for frame in frames:
             await session.send(frame, turn=1)
@@ -31,3 +37,4 @@ async def answers(
             if isinstance(frame, Fault):
                 raise error_of(frame.code, frame.message, where=node)
             yield frame
+        raise Stopping("the pipeline was closed before it had answered", where=pipeline.name)

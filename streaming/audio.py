@@ -63,7 +63,7 @@ async def _answer(
         await asyncio.to_thread(probe, upload.path, upload.filename)
         pipeline = server.find(asked.model, accepts=["MediaFile"], emits=["Segment"])
         file = MediaFile(str(upload.path), upload.filename, asked.options(references, task))
-        run = pipeline.ask(file, key=asker.name)
+        run = pipeline.ask(file, key=asker.name, priority=asker.priority)
         if asked.stream:
             # The files live until the stream ends, which is after this function returns.
             return StreamingResponse(

@@ -8,14 +8,17 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ..components.errors import BadInput, Flaw, MotetError, SpecError
 from .settings import Settings
 
 KEY_PREFIX = "mk-"
+PRIORITY_HEADER = "motet-priority"
+MOST_PRIORITY = 100
 
 
 class Unauthorized(MotetError):
@@ -24,14 +27,53 @@ class Unauthorized(MotetError):
     code = "invalid_api_key"
 
 
+class NotAdmin(MotetError):
+    """The key may not change what the server serves."""
+
+    code = "permission_denied"
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who asks: the key's name, and its limits (None: the server's). Anonymous is `name` ""."""
+    """Who asks: the key's name, and its limits (None: the server's). Anonymous is `name` "".
+
+    `priority` is that of this request, at most `max_priority` (None: any). `admin` may change what
+    is served.
+    """
 
     name: str = ""
     max_sessions: int | None = None
     requests_per_minute: int | None = None
     max_jobs: int | None = None
+    priority: int = 0
+    max_priority: int | None = None
+    admin: bool = False
+
+    def asking(self, priority: str | None) -> Principal:
+        """The same with the priority that a request names, None if it names none.
+
+        Raises:
+            BadInput: it isn't one, or is above what the key may have.
+        """
+        return self if priority is None else replace(self, priority=self.allowed(priority))
+
+    def allowed(self, priority: str | int) -> int:
+        """A priority that this key may have.
+
+        Raises:
+            BadInput: it isn't one, or is above that.
+        """
+        most = MOST_PRIORITY if self.max_priority is None else self.max_priority
+        possible = f"possible: {-MOST_PRIORITY} to {most}"
+        try:
+            given = int(priority)
+        except ValueError:
+            given = most + 1
+        if not -MOST_PRIORITY <= given <= most:
+            raise BadInput(
+                f"is {priority!r:.20}; {possible}", where="priority", param=PRIORITY_HEADER
+            )
+        return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +86,21 @@ class StoredKey:
     max_sessions: int | None = None
     requests_per_minute: int | None = None
     max_jobs: int | None = None
+    priority: int = 0
+    max_priority: int | None = None
+    admin: bool = False
 
     def principal(self) -> Principal:
         """Who this key stands for."""
-        return Principal(self.name, self.max_sessions, self.requests_per_minute, self.max_jobs)
+        return Principal(
+            self.name,
+            self.max_sessions,
+            self.requests_per_minute,
+            self.max_jobs,
+            self.priority,
+            self.priority if self.max_priority is None else self.max_priority,
+            self.admin,
+        )
 
 
 def digest(key: str) -> str:
@@ -69,7 +122,7 @@ class KeyRing:
             Unauthorized: a key is needed, and this is none or unknown.
         """
         if not self.required:
-            return Principal()
+            return Principal(admin=True)
         if not key:
             raise Unauthorized("an API key is needed: Authorization: Bearer KEY", where="key")
         asked = digest(key)
@@ -88,7 +141,14 @@ def load_keys(settings: Settings) -> KeyRing:
     Raises:
         SpecError: the file is damaged, or the server listens beyond this machine without a key.
     """
-    keys = [StoredKey(f"environment-{n}", digest(k)) for n, k in enumerate(settings.api_keys, 1)]
+    keys = [
+        StoredKey(f"{kind}-{n}", digest(key), max_priority=MOST_PRIORITY, admin=admin)
+        for kind, given, admin in (
+            ("environment", settings.api_keys, False),
+            ("admin", settings.admin_keys, True),
+        )
+        for n, key in enumerate(given, 1)
+    ]
     if settings.keys_file is not None:
         keys += read_keys(settings.keys_file)
     if not keys and not settings.is_loopback:
@@ -118,7 +178,7 @@ def read_keys(path: Path) -> list[StoredKey]:
         raise SpecError([Flaw("", f"is no key file: {error}")], file=str(path)) from error
 
 
-def add_key(path: Path, name: str, limits: Mapping[str, int | None] | None = None) -> str:
+def add_key(path: Path, name: str, limits: Mapping[str, Any] | None = None) -> str:
     """Make a key, keep its hash in the file (mode 600), and return it, this once.
 
     Raises:

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -104,14 +105,15 @@ async def complete(
     JSON as its field "request" and files that parts name as "attachment:NAME"."""
     async with asked(request, server) as (body, uploads):
         pipeline = server.find(body.model, accepts=["Prompt"])
-        prompt = await body.prompt(PartReader(server, asker.name, uploads))
+        prompt = await body.prompt(PartReader(server, asker, uploads))
     head: Json = {
         "id": "chatcmpl-" + secrets.token_hex(12),
         "created": int(time.time()),
         "model": pipeline.name,
         "system_fingerprint": None,
     }
-    runs = [pipeline.ask(prompt, key=asker.name) for _ in range(body.n)]
+    run = partial(pipeline.ask, prompt, key=asker.name, priority=asker.priority)
+    runs = [run() for _ in range(body.n)]
     if not body.stream:
         try:
             answers = await while_connected(request, wholes(runs))

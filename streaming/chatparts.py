@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..components.errors import BadInput
 from ..components.frames import ImagePart
+from .auth import Principal
 from .chatsound import transcript_of
 from .fetch import fetch_bytes, fetch_file
 from .upload import Upload
@@ -82,7 +83,7 @@ class PartReader:
     """Reads the parts of one request's messages; `uploads` are the files sent along with it."""
 
     server: Server
-    key: str = ""
+    asker: Principal = field(default_factory=Principal)
     uploads: Mapping[str, Upload] = field(default_factory=dict[str, Upload])
     _clips: int = 0
 
@@ -124,13 +125,13 @@ class PartReader:
             )
             if not asked.transcribe:
                 return [*frames]
-            said = await transcript_of(path, self.server, key=self.key)
+            said = await transcript_of(path, self.server, self.asker)
         return [*frames, f"(The clip's sound: {said or 'no speech'})"]
 
     async def _audio(self, asked: InputAudio) -> str:
         url = f"data:audio/{asked.format};base64,{asked.data}"
         async with self._on_disk(url, "input_audio") as path:
-            return await transcript_of(path, self.server, key=self.key)
+            return await transcript_of(path, self.server, self.asker)
 
     async def _file(self, asked: FileData) -> list[str | ImagePart]:
         if (asked.file_data is None) == (asked.file_id is None):

@@ -10,10 +10,11 @@ from ..components.frames import Data, MediaFile, Segment
 from ..components.transcription import kind_of
 
 if TYPE_CHECKING:
+    from .auth import Principal
     from .server import Server
 
 
-async def transcript_of(path: Path, server: Server, *, key: str) -> str:
+async def transcript_of(path: Path, server: Server, asker: Principal) -> str:
     """The text of a recording or of a clip's sound; empty when nobody speaks.
 
     Raises:
@@ -21,7 +22,9 @@ async def transcript_of(path: Path, server: Server, *, key: str) -> str:
     """
     pipeline = server.find(None, accepts=["MediaFile"], emits=["Segment"])
     said: list[str] = []
-    async with aclosing(pipeline.ask(MediaFile(str(path), "the recording"), key=key)) as frames:
+    recording = MediaFile(str(path), "the recording")
+    run = pipeline.ask(recording, key=asker.name, priority=asker.priority)
+    async with aclosing(run) as frames:
         async for frame in frames:
             if isinstance(frame, Segment):
                 said.append(frame.text.strip())

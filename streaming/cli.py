@@ -13,6 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from ..components.errors import MotetError
 from .commands import (
     bench,
+    canary,
     check,
     deploy,
     embedcheck,
@@ -21,6 +22,7 @@ from .commands import (
     node,
     plan,
     quality,
+    reload,
     serve,
     status,
     transcribe,
@@ -52,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
         serve,
         check,
         status,
+        reload,
+        canary,
         keys,
         bench,
         plan,

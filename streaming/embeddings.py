@@ -73,7 +73,8 @@ async def embed(
     """Embed texts; the vectors come in the order of the input."""
     pipeline = server.find(body.model, accepts=["TextInput"], emits=["Embedding"])
     found: list[Embedding] = []
-    async with aclosing(pipeline.ask(*body.frames(), key=asker.name)) as frames:
+    run = pipeline.ask(*body.frames(), key=asker.name, priority=asker.priority)
+    async with aclosing(run) as frames:
         async for frame in frames:
             if isinstance(frame, Embedding):
                 found.append(frame)

@@ -72,7 +72,7 @@ async def answer(
 ) -> Response:
     """The whole answer, or its stream."""
     pipeline = chosen(server, body.model, clips=False)
-    run = pipeline.ask(asked, key=asker.name)
+    run = pipeline.ask(asked, key=asker.name, priority=asker.priority)
     if body.stream:
         first = await anext(run, None)
         return StreamingResponse(events(run, first, body, event), media_type="text/event-stream")

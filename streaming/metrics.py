@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.runtimes.base import NodeStatus
+from ..pipelines.version import Version
+from ..pipelines.versions import Versions
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 30, 60)
 STAGES = ("vad", "end_of_turn", "asr", "llm_first_token", "tts_first_audio", "voice_to_voice")
@@ -59,6 +62,7 @@ class Metrics:
             registry=self.registry,
         )
         self.registry.register(NodeCollector(pipelines))
+        self.registry.register(VersionCollector(pipelines))
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
@@ -76,8 +80,8 @@ class NodeCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """One gauge per reading, labelled by pipeline and node."""
-        labels = ["pipeline", "node"]
+        """One gauge per reading, labelled by pipeline, node and the version that it came with."""
+        labels = ["pipeline", "node", "version"]
         gauges = {
             "active": GaugeMetricFamily("motet_node_active", "Runs being served", labels=labels),
             "queued": GaugeMetricFamily("motet_node_queued", "Runs waiting", labels=labels),
@@ -85,11 +89,53 @@ class NodeCollector(Collector):
             "replicas": GaugeMetricFamily("motet_node_replicas", "Replicas ready", labels=labels),
         }
         for name, pipeline in self._pipelines.items():
-            for node in pipeline.runtime.status():
-                where = [name, node.node]
-                gauges["active"].add_metric(where, node.active)
-                gauges["queued"].add_metric(where, node.queued)
-                gauges["refused"].add_metric(where, node.refused)
-                ready = sum(replica.state == "ready" for replica in node.replicas)
-                gauges["replicas"].add_metric(where, ready)
+            for _, nodes in own_nodes(pipeline.versions):
+                for node in nodes:
+                    where = [name, node.node, node.version]
+                    gauges["active"].add_metric(where, node.active)
+                    gauges["queued"].add_metric(where, node.queued)
+                    gauges["refused"].add_metric(where, node.refused)
+                    ready = sum(replica.state == "ready" for replica in node.replicas)
+                    gauges["replicas"].add_metric(where, ready)
         return gauges.values()
+
+
+class VersionCollector(Collector):
+    """Reads the versions of each pipeline when Prometheus asks."""
+
+    def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
+        self._pipelines = pipelines
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time: versions come and go."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Sessions, shares and outcomes, labelled by pipeline and version."""
+        labels = ["pipeline", "version"]
+        sessions = GaugeMetricFamily(
+            "motet_version_sessions", "Open sessions of a version", labels=[*labels, "role"]
+        )
+        share = GaugeMetricFamily(
+            "motet_version_share", "Its part of new sessions", labels=[*labels, "role"]
+        )
+        runs = CounterMetricFamily(
+            "motet_version_runs", "Requests and turns that have ended", labels=[*labels, "outcome"]
+        )
+        for name, pipeline in self._pipelines.items():
+            for version in pipeline.versions.all:
+                where = [name, version.id]
+                sessions.add_metric([*where, version.role], len(version.sessions))
+                share.add_metric([*where, version.role], pipeline.versions.share(version))
+                runs.add_metric([*where, "fault"], version.faults)
+                runs.add_metric([*where, "ok"], version.runs - version.faults)
+        return [sessions, share, runs]
+
+
+def own_nodes(versions: Versions) -> Iterable[tuple[Version, list[NodeStatus]]]:
+    """Each version with the nodes that no version before it has: what they share comes once."""
+    seen: set[tuple[str, str]] = set()
+    for version in versions.all:
+        nodes = [n for n in version.runtime.status() if (n.node, n.version) not in seen]
+        seen |= {(node.node, node.version) for node in nodes}
+        yield version, nodes

@@ -56,6 +56,7 @@ class TurnRecord:
     input_tokens: int = 0
     output_tokens: int = 0
     audio_ms: float = 0.0
+    version: str = "1"
 
 
 def record_turn(metrics: Metrics, record: TurnRecord) -> None:
@@ -88,6 +89,7 @@ def trace_turn(record: TurnRecord, end_ns: int | None = None) -> None:
     start_ns = end_ns - int(record.total_ms * 1e6)
     attributes = {
         "motet.pipeline": record.pipeline,
+        "motet.version": record.version,
         "motet.door": record.door,
         "motet.session": record.session,
         "motet.outcome": record.outcome,

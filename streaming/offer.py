@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..components.errors import BadInput
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.spec import ConversationSpec
+from ..pipelines.version import Version
 from .realtime.settings import Offer
 from .server import Server
 
@@ -26,7 +27,7 @@ def pipeline_for(server: Server, model: str | None) -> Pipeline:
     return next((p for p in able if p.name == model), able[0])
 
 
-def offer_of(pipeline: Pipeline) -> Offer:
+def offer_of(pipeline: Pipeline | Version) -> Offer:
     """The names of the pipeline and its transcriber, and the bounds of its conversation."""
     graph = pipeline.graph
     hearing = [n.spec for n in graph.nodes.values() if n.spec.use.startswith("asr/")]

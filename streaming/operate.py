@@ -9,11 +9,12 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from ..components.frames import Control
-from ..pipelines.graph import FRAME_TYPES
+from ..pipelines.graph import FRAME_TYPES, Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes.base import NodeStatus
+from ..pipelines.versions import Versions
 from .auth import Principal
-from .metrics import CONTENT_TYPE
+from .metrics import CONTENT_TYPE, own_nodes
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -56,11 +57,13 @@ def pipeline_status(pipeline: Pipeline) -> dict[str, Any]:
         "name": pipeline.name,
         "description": pipeline.graph.spec.description,
         "ready": pipeline.ready,
-        "sessions": len(pipeline.sessions),
+        "sessions": pipeline.versions.sessions,
         "max_sessions": pipeline.graph.spec.sessions.max_sessions,
         "accepts": accepts(pipeline),
         "emits": emits(pipeline),
-        "nodes": [node_status(pipeline, node) for node in pipeline.runtime.status()],
+        "nodes": [node_status(pipeline.graph, node) for node in pipeline.runtime.status()],
+        "versions": versions_status(pipeline.versions),
+        "events": [asdict(event) for event in pipeline.versions.events],
         "edges": [[edge.source, edge.target] for edge in pipeline.graph.edges],
         "conversation": pipeline.graph.spec.conversation is not None,
     }
@@ -78,9 +81,31 @@ def emits(pipeline: Pipeline) -> list[str]:
     return sorted(made)
 
 
-def node_status(pipeline: Pipeline, status: NodeStatus) -> dict[str, Any]:
+def versions_status(versions: Versions) -> list[dict[str, Any]]:
+    """The versions, the stable one first; `nodes` are those that no version before it has."""
+    found: list[dict[str, Any]] = []
+    for version, nodes in own_nodes(versions):
+        policy = versions.policy if version is versions.canary else None
+        found.append(
+            {
+                "version": version.id,
+                "role": version.role,
+                "share": versions.share(version),
+                "ready": version.runtime.ready,
+                "sessions": len(version.sessions),
+                "runs": version.runs,
+                "faults": version.faults,
+                "file": version.graph.file,
+                "canary": policy.spec.model_dump(exclude={"share"}) if policy else None,
+                "nodes": [node_status(version.graph, node) for node in nodes],
+            }
+        )
+    return found
+
+
+def node_status(graph: Graph, status: NodeStatus) -> dict[str, Any]:
     """A node's load, beside what its pipeline file says of it."""
-    spec = pipeline.graph.nodes[status.node].spec
+    spec = graph.nodes[status.node].spec
     return {
         **asdict(status),
         "model": spec.model,

@@ -12,6 +12,8 @@ import uvicorn
 
 from ..pipelines.graph import Graph
 from .app import create_app
+from .hup import Hangup
+from .rollout import reload_all
 from .server import Server
 from .settings import Settings
 
@@ -67,17 +69,23 @@ class Listener(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, server: Server) -> None:
         super().__init__(config)
         self._server = server
+        self._hangup = Hangup(lambda: reload_all(server), self._leave)
+
+    def _leave(self) -> None:
+        self.should_exit = True
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Listen, then say so."""
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
+            self._hangup.watch()
             settle_garbage()
             scheme = "https" if self.config.is_ssl else "http"
             logger.info("listening at %s://%s:%d", scheme, self.config.host, self._port())
 
     async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Drain, then close what is left."""
+        await self._hangup.close()
         self._server.drain()
         grace_s = self._server.settings.shutdown_grace_s
         open_sessions = self._server.open_sessions

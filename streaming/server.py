@@ -14,7 +14,16 @@ from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes import runtime_of
 from ..pipelines.runtimes.base import Runtime
-from .auth import KeyRing, Principal, Unauthorized, bearer, load_keys, origin_allowed
+from .auth import (
+    PRIORITY_HEADER,
+    KeyRing,
+    NotAdmin,
+    Principal,
+    Unauthorized,
+    bearer,
+    load_keys,
+    origin_allowed,
+)
 from .metrics import Metrics
 from .ratelimit import RateLimiter
 from .settings import Settings
@@ -50,7 +59,7 @@ class Server:
     @property
     def open_sessions(self) -> int:
         """Sessions of all pipelines, requests among them."""
-        return sum(len(pipeline.sessions) for pipeline in self.pipelines.values())
+        return sum(pipeline.versions.sessions for pipeline in self.pipelines.values())
 
     def drain(self) -> None:
         """Take no more sessions; those that run go on."""
@@ -69,6 +78,7 @@ class Server:
             Unauthorized: a key is needed and this is none.
             Forbidden: a page of a foreign origin asks.
             RateLimited: the key has made its requests for now.
+            BadInput: the priority that it names isn't one that the key may have.
         """
         if not origin_allowed(headers, self.settings):
             raise Forbidden(
@@ -76,9 +86,19 @@ class Server:
                 " see --allow-origins",
                 where="origin",
             )
+        return self.admit(headers, key)
+
+    def admit(self, headers: Mapping[str, str], key: str | None = None) -> Principal:
+        """Who asks, wherever from: the key, its rate, and the priority that the request names.
+
+        Raises:
+            Unauthorized: a key is needed and this is none.
+            RateLimited: the key has made its requests for now.
+            BadInput: the priority isn't one that the key may have.
+        """
         principal = self.keys.check(key or bearer(headers))
         self.rates.take(principal.name, principal.requests_per_minute, time.monotonic())
-        return principal
+        return principal.asking(headers.get(PRIORITY_HEADER))
 
     def find(
         self, model: str | None, *, accepts: Sequence[str] = (), emits: Sequence[str] = ()
@@ -148,4 +168,30 @@ def principal_of(request: Request) -> Principal:
     return server_of(request).authenticate(request.headers)
 
 
-__all__ = ["Forbidden", "Principal", "Server", "Unauthorized", "principal_of", "server_of"]
+def admin_of(request: Request) -> Principal:
+    """FastAPI dependency: who asks, if they may change what is served.
+
+    Raises:
+        Unauthorized: a key is needed (401).
+        Forbidden: a foreign page asks (403).
+        NotAdmin: the key isn't an admin's (403).
+    """
+    principal = principal_of(request)
+    if not principal.admin:
+        raise NotAdmin(
+            "this key may not change what is served; `motet keys add NAME --admin` makes one that"
+            " may, and so does MOTET_ADMIN_KEYS",
+            where="key",
+        )
+    return principal
+
+
+__all__ = [
+    "Forbidden",
+    "Principal",
+    "Server",
+    "Unauthorized",
+    "admin_of",
+    "principal_of",
+    "server_of",
+]

@@ -20,6 +20,7 @@ class Settings(BaseModel):
     """Settings of one server. Every one can be given as `MOTET_NAME` too; flags win.
 
     `allow_origins` are the web origins, besides the server's own, whose pages may use it.
+    `api_keys` may use what is served, `admin_keys` change it too (`motet reload`, `motet canary`).
     `data_dir` holds what must outlive the process (jobs, uploads, keys).
     `log_content` writes what users say and get into the log; off unless asked for.
     `runtime` is where components run: in this process, in worker processes, on Ray, or remote, at
@@ -38,6 +39,7 @@ class Settings(BaseModel):
     hop_tls_dir: Path | None = None
     keys_file: Path | None = None
     api_keys: tuple[str, ...] = ()
+    admin_keys: tuple[str, ...] = ()
     allow_origins: tuple[str, ...] = ()
     data_dir: Path = Path(".motet")
     max_sessions: Annotated[int, Field(ge=1)] = 64

@@ -61,7 +61,8 @@ async def speech(
         raise BadInput("no voice here follows instructions; leave it out", param="instructions")
     pipeline = server.find(body.model, accepts=["TextDelta"])
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
-    run = pipeline.ask(Voice(name, body.speed), TextDelta(body.input), key=asker.name)
+    said = (Voice(name, body.speed), TextDelta(body.input))
+    run = pipeline.ask(*said, key=asker.name, priority=asker.priority)
     heard = _audio(run)
     first = await anext(heard, None)
     if first is None:

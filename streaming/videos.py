@@ -99,7 +99,7 @@ async def take(
 ) -> Json:
     """Hand a request to the store."""
     pipeline = chosen(server, body.model, clips=True)
-    return shape(await store.create(pipeline, asker.name, body.frame(image)))
+    return shape(await store.create(pipeline, asker, body.frame(image)))
 
 
 @router.get("/v1/videos")
@@ -160,7 +160,7 @@ async def remix(request: Request, server: Ours, store: Store, asker: Asker, vide
     seed = old.meta.get("seed", old.asked.seed)
     asked = replace(old.asked, prompt=body.prompt, seed=seed)
     pipeline = server.pipelines[old.model]
-    return shape(await store.create(pipeline, asker.name, asked, remixed_from=video_id))
+    return shape(await store.create(pipeline, asker, asked, remixed_from=video_id))
 
 
 def shape(video: Video) -> Json:

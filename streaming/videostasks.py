@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 from ..components.errors import ComponentFailed, MotetError, Overloaded
 from ..components.frames import Generate, Progress, VideoClip
 from ..pipelines.pipeline import Pipeline
+from .auth import Principal
 from .videoscoding import spritesheet, thumbnail, write_mp4
 
 log = logging.getLogger("motet.videos")
@@ -43,6 +44,7 @@ class Video:
     model: str
     asked: Generate
     created_at: float
+    priority: int = 0
     status: Status = "queued"
     progress: float = 0.0
     completed_at: float | None = None
@@ -58,7 +60,7 @@ class VideoStore(Protocol):
     """What the routes need of whoever makes and keeps clips."""
 
     async def create(
-        self, pipeline: Pipeline, owner: str, asked: Generate, *, remixed_from: str | None = None
+        self, pipeline: Pipeline, owner: Principal, asked: Generate, *, remixed_from: str = ""
     ) -> Video:
         """Take a clip in; it is made in the background. Raises `Overloaded`."""
         ...
@@ -112,7 +114,7 @@ class VideoTasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def create(
-        self, pipeline: Pipeline, owner: str, asked: Generate, *, remixed_from: str | None = None
+        self, pipeline: Pipeline, owner: Principal, asked: Generate, *, remixed_from: str = ""
     ) -> Video:
         """Take a clip in; it is made in the background, after those before it.
 
@@ -126,11 +128,12 @@ class VideoTasks:
             raise Overloaded(f"{MOST_KEPT} clips are kept; delete some", where="videos")
         video = Video(
             f"video_{secrets.token_hex(12)}",
-            owner,
+            owner.name,
             pipeline.name,
             asked,
             time.time(),
-            remixed_from=remixed_from,
+            priority=owner.priority,
+            remixed_from=remixed_from or None,
         )
         self._videos[video.id] = video
         task = asyncio.create_task(self._make(video.id, pipeline), name=video.id)
@@ -200,7 +203,8 @@ class VideoTasks:
     async def _run(self, video_id: str, pipeline: Pipeline) -> VideoClip:
         video = self._videos[video_id]
         clip: VideoClip | None = None
-        async with aclosing(pipeline.ask(video.asked, key=video.owner)) as frames:
+        run = pipeline.ask(video.asked, key=video.owner, priority=video.priority)
+        async with aclosing(run) as frames:
             async for frame in frames:
                 if isinstance(frame, Progress) and frame.total:
                     self._change(video_id, progress=min(99.0, 100 * frame.done / frame.total))

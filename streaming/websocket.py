@@ -14,6 +14,7 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 from ..components.errors import MotetError, Overloaded
 from ..components.frames import Fault
 from ..pipelines.pipeline import Pipeline
+from ..pipelines.version import Version
 from .admission import Admission, Ticket
 from .auth import Principal, bearer, origin_allowed
 from .observe import TurnRecord, log_content, record_turn
@@ -156,12 +157,16 @@ async def converse(
     Raises:
         Overloaded: the pipeline takes no more sessions.
     """
-    inner = begin(pipeline, caller)
+    version = pipeline.pick()
+    inner = begin(version, caller)
     protocol = caller.wrap(inner) if caller.wrap is not None else inner
-    observer = Observer(server, pipeline, inner.session_id, caller.door)
+    observer = Observer(server, version, inner.session_id, caller.door)
     ended: list[Closed] = []
     key = caller.principal.name
-    async with pipeline.session(session_id=inner.session_id, key=key) as session:
+    made = version.session(
+        session_id=inner.session_id, key=key, priority=caller.principal.priority
+    )
+    async with made as session:
         driver = Driver(protocol, session, outgoing, report=observer.report, fault=observer.fault)
         try:
             async with asyncio.TaskGroup() as group:
@@ -170,7 +175,8 @@ async def converse(
                 group.create_task(write(websocket, outgoing))
                 group.create_task(driver.run())
                 group.create_task(outgoing.ended())
-                group.create_task(leave_at_shutdown(server, outgoing))
+                group.create_task(leave(server.stopping, outgoing, "The server is restarting."))
+                group.create_task(leave(session.evicted, outgoing, "There is a new version."))
         except* Closed as closed:
             ended = [error for error in closed.exceptions if isinstance(error, Closed)]
         except* WebSocketDisconnect:
@@ -181,9 +187,9 @@ async def converse(
     return ended[0] if ended else None
 
 
-def begin(pipeline: Pipeline, caller: Caller) -> RealtimeProtocol:
+def begin(version: Version, caller: Caller) -> RealtimeProtocol:
     """The protocol of a new session, with the bounds of the pipeline file."""
-    offer, bounds = offer_of(pipeline), pipeline.graph.spec.sessions
+    offer, bounds = offer_of(version), version.graph.spec.sessions
     kind = "transcription" if caller.transcription else "realtime"
     return RealtimeProtocol(
         offer,
@@ -213,19 +219,20 @@ async def write(websocket: WebSocket, outgoing: Outgoing) -> None:
         await websocket.send_text(await outgoing.take())
 
 
-async def leave_at_shutdown(server: Server, outgoing: Outgoing) -> None:
-    """Tell the client to come back when the server stops."""
-    await server.stopping.wait()
-    outgoing.end(Closed(1012, "The server is restarting."))
+async def leave(end: asyncio.Event, outgoing: Outgoing, why: str) -> None:
+    """Tell the client to come back when what serves it ends."""
+    await end.wait()
+    outgoing.end(Closed(1012, why))
 
 
 class Observer:
     """Feeds what a session does into the server's metrics and log."""
 
-    def __init__(self, server: Server, pipeline: Pipeline, session_id: str, door: str) -> None:
+    def __init__(self, server: Server, version: Version, session_id: str, door: str) -> None:
         self._metrics = server.metrics
         self._door = door
-        self._pipeline = pipeline.name
+        self._pipeline = version.name
+        self._version = version.id
         self._session_id = session_id
         self._bytes_in = server.metrics.bytes.labels(door, "in")
         self._received = 0
@@ -255,6 +262,7 @@ class Observer:
                 input_tokens=report.usage.input_tokens,
                 output_tokens=report.usage.output_tokens,
                 audio_ms=report.audio_ms,
+                version=self._version,
             ),
         )
 

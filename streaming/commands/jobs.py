@@ -29,7 +29,7 @@ def add_jobs(command: argparse.ArgumentParser) -> None:
     submit.add_argument("files", nargs="+", type=Path, metavar="FILE")
     submit.add_argument("--pipeline", default="transcribe")
     submit.add_argument("--option", action="append", default=[], metavar="NAME=JSON")
-    submit.add_argument("--priority", type=int, default=0)
+    submit.add_argument("--priority", type=int, help="-100 to 100, as far as the key allows")
     listed = actions.add_parser("list", help="the newest jobs")
     listed.add_argument("--state")
     listed.add_argument("--limit", type=int, default=20)

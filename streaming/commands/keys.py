@@ -17,23 +17,41 @@ def add(commands: Commands) -> None:
     command.add_argument("--max-sessions", type=int)
     command.add_argument("--requests-per-minute", type=int)
     command.add_argument("--max-jobs", type=int)
+    command.add_argument("--priority", type=int, default=0, help="of its requests (0)")
+    command.add_argument(
+        "--max-priority", type=int, help="the most that a request may ask for (its --priority)"
+    )
+    command.add_argument("--admin", action="store_true", help="may reload, and run canaries")
     command.set_defaults(command=run_keys)
 
 
 def run_keys(parsed: argparse.Namespace) -> int:
     """Make, list or remove keys; a key is shown once, when it is made."""
     from ...components.errors import BadInput
-    from ..auth import add_key, read_keys, remove_key
+    from ..auth import MOST_PRIORITY, add_key, read_keys, remove_key
 
     if parsed.action == "list":
         for key in read_keys(parsed.keys_file):
-            write(key.name)
+            write(f"{key.name} (admin)" if key.admin else key.name)
         return 0
     if not parsed.name:
         raise BadInput(f"`motet keys {parsed.action}` needs a NAME", where="keys", param="name")
     if parsed.action == "remove":
         remove_key(parsed.keys_file, parsed.name)
         return 0
-    limits = ("max_sessions", "requests_per_minute", "max_jobs")
+    for name in ("priority", "max_priority"):
+        if abs(getattr(parsed, name) or 0) > MOST_PRIORITY:
+            possible = f"possible: {-MOST_PRIORITY} to {MOST_PRIORITY}"
+            raise BadInput(f"is {getattr(parsed, name)}; {possible}", where=f"--{name}", param=name)
+    if parsed.max_priority is not None and parsed.priority > parsed.max_priority:
+        raise BadInput(f"{parsed.priority} is above --max-priority", where="--priority")
+    limits = (
+        "max_sessions",
+        "requests_per_minute",
+        "max_jobs",
+        "priority",
+        "max_priority",
+        "admin",
+    )
     write(add_key(parsed.keys_file, parsed.name, {name: getattr(parsed, name) for name in limits}))
     return 0

@@ -1,26 +1,26 @@
-"""`motet status`: replicas, sessions, queues and cold starts of a running server."""
+"""`motet status`: versions, replicas, sessions, queues and cold starts of a running server."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-import httpx
-
-from ...components.errors import ComponentFailed
 from .output import Commands, write
+from .remote import add_address, ask
 
-HEAD = ("node", "use", "replicas", "active", "queued", "refused", "start s", "versions")
+VERSIONS = ("version", "role", "share", "sessions", "runs", "faults", "file")
+HEAD = ("node", "use", "replicas", "active", "queued", "refused", "start s", "version")
+EVENTS = 3
 
 
 def add(commands: Commands) -> None:
     """`motet status`."""
     command = commands.add_parser("status", help="replicas, sessions and queues of a server")
-    command.add_argument("--url", default="http://127.0.0.1:8000")
-    command.add_argument("--key", default=os.environ.get("MOTET_API_KEY"), help="API key")
+    add_address(command)
     command.add_argument("--watch", action="store_true", help="again every two seconds")
     command.add_argument("--json", action="store_true", help="the server's answer as it is")
     command.set_defaults(command=run_status)
@@ -29,47 +29,62 @@ def add(commands: Commands) -> None:
 def run_status(parsed: argparse.Namespace) -> int:
     """Ask and print, once or until it is interrupted; status 1 while the server isn't ready."""
     while True:
-        answer = ask(parsed.url, parsed.key)
+        answer = ask(parsed, "/v1/status")
         write(json.dumps(answer) if parsed.json else render(answer))
         if not parsed.watch:
             return 0 if answer["ready"] else 1
         time.sleep(2)
 
 
-def ask(url: str, key: str | None) -> dict[str, Any]:
-    """The server's status.
-
-    Raises:
-        ComponentFailed: it can't be reached, or refuses.
-    """
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        response = httpx.get(f"{url.rstrip('/')}/v1/status", headers=headers, timeout=10)
-        response.raise_for_status()
-    except httpx.HTTPStatusError as error:
-        said = error.response.text[:200]
-        raise ComponentFailed(f"HTTP {error.response.status_code}: {said}", where=url) from error
-    except httpx.HTTPError as error:
-        raise ComponentFailed(f"no server answers: {error}; see --url", where=url) from error
-    return response.json()
-
-
 def render(answer: dict[str, Any]) -> str:
-    """The answer as tables, one for each pipeline."""
+    """The answer as tables, for each pipeline its versions (once there was a second one) and its
+    nodes, those of all versions."""
     lines: list[str] = []
     for pipeline in answer["pipelines"]:
         state = "ready" if pipeline["ready"] else "not ready"
         taken = f"{pipeline['sessions']} of {pipeline['max_sessions']} sessions"
         lines.append(f"{pipeline['name']}: {state}, {taken}")
-        rows = [HEAD, *(row_of(node) for node in pipeline["nodes"])]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-        for row in rows:
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            lines.append("  " + "  ".join(cells).rstrip())
+        versions = pipeline["versions"]
+        if pipeline["events"]:
+            lines += table([VERSIONS, *(version_row(one) for one in versions)])
+            lines += [event_line(one) for one in pipeline["events"][-EVENTS:]]
+        nodes = [node for version in versions for node in version["nodes"]]
+        lines += table([HEAD, *(node_row(node) for node in nodes)])
     return "\n".join(lines)
 
 
-def row_of(node: dict[str, Any]) -> tuple[str, ...]:
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with their columns below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        (
+            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def version_row(version: dict[str, Any]) -> tuple[str, ...]:
+    """One version's cells."""
+    role = version["role"] if version["ready"] else f"{version['role']}, not ready"
+    return (
+        version["version"],
+        role,
+        f"{version['share']:.0%}",
+        str(version["sessions"]),
+        str(version["runs"]),
+        str(version["faults"]),
+        version["file"] or "-",
+    )
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """What happened to the versions, with the time of this machine."""
+    at = datetime.fromtimestamp(event["at"]).astimezone()
+    return f"  {at:%Y-%m-%d %H:%M:%S}  {event['text']}"
+
+
+def node_row(node: dict[str, Any]) -> tuple[str, ...]:
     """One node's cells."""
     replicas = node["replicas"]
     ready = sum(replica["state"] == "ready" for replica in replicas)
@@ -82,5 +97,5 @@ def row_of(node: dict[str, Any]) -> tuple[str, ...]:
         str(node["queued"]),
         str(node["refused"]),
         f"{max(starts):.1f}" if starts else "-",
-        ", ".join(sorted({str(replica["version"]) for replica in replicas})),
+        node["version"],
     )

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 
 from ...components.errors import MissingRequirement
 from ...pipelines.graph import Graph
+from ..hup import Hangup
+from ..rollout import reload_all
 from ..server import Server
 from ..settings import Settings
 from .door import PACKAGES, has_jobs
@@ -36,5 +38,8 @@ async def _work(server: Server, concurrency: int) -> int:
         for pipeline in server.pipelines.values():
             await stack.enter_async_context(pipeline)
         await stack.enter_async_context(Jobs(server).serving(concurrency=concurrency))
+        hangup = Hangup(lambda: reload_all(server), stop.set)
+        hangup.watch()
+        stack.push_async_callback(hangup.close)
         await stop.wait()
     return 0

@@ -14,7 +14,6 @@ import grpc
 from ...components.errors import BadInput, MotetError, Overloaded
 from ...components.wire.faults import clean
 from ..admission import Admission
-from ..auth import bearer
 from ..server import Server
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ class Caller:
     trace: str
     model: str
     node: str
+    priority: int = 0
 
 
 class Door:
@@ -95,7 +95,7 @@ class Door:
         if self.server.stopping.is_set() or draining:
             raise Stopping("the server is shutting down", where="server")
         metadata = metadata_of(context)
-        principal = self.server.keys.check(bearer(metadata))
+        principal = self.server.admit(metadata)
         # A call without a deadline has None, or some billion seconds left, as gRPC counts.
         remaining_s = cast("float | None", context.time_remaining())
         far = remaining_s is None or remaining_s > 1e8
@@ -105,6 +105,7 @@ class Door:
             trace=metadata.get("traceparent", ""),
             model=metadata.get("motet-model", ""),
             node=metadata.get("motet-node", ""),
+            priority=principal.priority,
         )
         return caller, principal.max_sessions
 

@@ -12,6 +12,7 @@ from ...components.wire import riva_common_pb2 as common
 from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
+from ...pipelines.version import Version
 from .door import Caller, Door
 from .sound import Encoder
 from .speech import speech
@@ -38,7 +39,8 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
     ) -> riva.SynthesizeSpeechResponse:
         """A text as speech."""
         async with self._door.admit(context, "Riva Synthesize") as caller:
-            parts = [part async for part in self._spoken(checked(request), caller)]
+            pipeline = self._door.server.find(None, accepts=["TextDelta"])
+            parts = [part async for part in spoken(checked(request), pipeline, caller)]
             meta = riva.SynthesizeSpeechResponseMetadata(
                 text=request.text, processed_text=request.text
             )
@@ -52,26 +54,12 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
     ) -> AsyncIterator[riva.SynthesizeSpeechResponse]:
         """Texts as speech, in pieces as they are made; each text in its order."""
         async with self._door.admit(context, "Riva SynthesizeOnline") as caller:
-            async for request in request_iterator:
-                async with aclosing(self._spoken(checked(request), caller)) as parts:
-                    async for part in parts:
-                        yield riva.SynthesizeSpeechResponse(audio=part, id=id_of(request))
-
-    async def _spoken(
-        self, request: riva.SynthesizeSpeechRequest, caller: Caller
-    ) -> AsyncGenerator[bytes]:
-        async def texts() -> AsyncIterator[str]:
-            yield request.text
-
-        pipeline = self._door.server.find(None, accepts=["TextDelta"])
-        encoder = Encoder(ENCODINGS[encoding_of(request)], request.sample_rate_hz)
-        voice = Voice(request.voice_name or None)
-        async with aclosing(speech(pipeline, texts(), voice, caller)) as frames:
-            async for frame in frames:
-                if part := encoder.push(frame):
-                    yield part
-        if rest := encoder.flush():
-            yield rest
+            pipeline = self._door.server.find(None, accepts=["TextDelta"])
+            with pipeline.pick().held() as version:
+                async for request in request_iterator:
+                    async with aclosing(spoken(checked(request), version, caller)) as parts:
+                        async for part in parts:
+                            yield riva.SynthesizeSpeechResponse(audio=part, id=id_of(request))
 
     async def GetRivaSynthesisConfig(
         self, request: riva.RivaSynthesisConfigRequest, context: Context
@@ -91,6 +79,24 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
                     }
                     answer.model_config.add(model_name=pipeline.name, parameters=parameters)
             return answer
+
+
+async def spoken(
+    request: riva.SynthesizeSpeechRequest, pipeline: Pipeline | Version, caller: Caller
+) -> AsyncGenerator[bytes]:
+    """The audio of one request, as it is made."""
+
+    async def texts() -> AsyncIterator[str]:
+        yield request.text
+
+    encoder = Encoder(ENCODINGS[encoding_of(request)], request.sample_rate_hz)
+    voice = Voice(request.voice_name or None)
+    async with aclosing(speech(pipeline, texts(), voice, caller)) as frames:
+        async for frame in frames:
+            if part := encoder.push(frame):
+                yield part
+    if rest := encoder.flush():
+        yield rest
 
 
 def voices_of(pipeline: Pipeline) -> list[str]:

@@ -59,7 +59,12 @@ async def run_pipeline(
     Raises:
         BadInput: a frame can't be read, or no node takes it.
     """
-    made = pipeline.session(deadline_s=caller.deadline_s, key=caller.name, trace=caller.trace)
+    made = pipeline.session(
+        deadline_s=caller.deadline_s,
+        key=caller.name,
+        trace=caller.trace,
+        priority=caller.priority,
+    )
     async with made as session:
         turns = {0, _INPUT}
         feeding = asyncio.create_task(_feed(session, requests, reader, turns))
@@ -115,10 +120,11 @@ async def run_component(
         BadInput: the pipeline has no such node, or a frame can't be read.
         MotetError: what the component raises.
     """
-    if caller.node not in pipeline.graph.nodes:
+    version = pipeline.pick()
+    if caller.node not in version.graph.nodes:
         raise BadInput(
             f"{pipeline.name!r} has no node {caller.node!r};"
-            f" {nearest(caller.node, list(pipeline.graph.nodes))}",
+            f" {nearest(caller.node, list(version.graph.nodes))}",
             where="motet-node",
             param="motet-node",
         )
@@ -134,8 +140,9 @@ async def run_component(
         deadline_s=caller.deadline_s,
         trace=caller.trace,
         key=caller.name,
+        priority=caller.priority,
     )
-    async with closing(pipeline.runtime.call(caller.node, frames(), context)) as answers:
+    async with closing(version.run(caller.node, frames(), context)) as answers:
         async for frame in answers:
             yield reader.message(0, caller.node, frame)
     yield reader.message(0, "", End())

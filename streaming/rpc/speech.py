@@ -18,6 +18,7 @@ from ...components.frames import (
 )
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.session import Session
+from ...pipelines.version import Version
 from .door import Caller
 
 
@@ -53,7 +54,7 @@ async def transcripts(
 
 
 async def speech(
-    pipeline: Pipeline, texts: AsyncIterator[str], voice: Voice, caller: Caller
+    pipeline: Pipeline | Version, texts: AsyncIterator[str], voice: Voice, caller: Caller
 ) -> AsyncGenerator[Audio]:
     """A text that comes in pieces, spoken: each clause as soon as it is whole.
 
@@ -80,8 +81,13 @@ async def speech(
 
 
 @asynccontextmanager
-async def _session(pipeline: Pipeline, caller: Caller) -> AsyncGenerator[Session]:
-    made = pipeline.session(deadline_s=caller.deadline_s, key=caller.name, trace=caller.trace)
+async def _session(pipeline: Pipeline | Version, caller: Caller) -> AsyncGenerator[Session]:
+    made = pipeline.session(
+        deadline_s=caller.deadline_s,
+        key=caller.name,
+        trace=caller.trace,
+        priority=caller.priority,
+    )
     async with made as session:
         yield session
 

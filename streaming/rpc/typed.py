@@ -244,7 +244,11 @@ class MotetService(MotetServicer):
     ) -> AsyncGenerator[Frame]:
         pipeline = self._door.server.find(model, accepts=[accepts])
         return pipeline.ask(
-            *frames, deadline_s=caller.deadline_s, key=caller.name, trace=caller.trace
+            *frames,
+            deadline_s=caller.deadline_s,
+            key=caller.name,
+            trace=caller.trace,
+            priority=caller.priority,
         )
 
     def _message(self, frame: Frame) -> pb.Frame:
