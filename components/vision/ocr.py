@@ -18,7 +18,7 @@ from rapidocr_onnxruntime import RapidOCR  # pyright: ignore[reportMissingTypeSt
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
 from ..errors import ComponentFailed
-from ..frames import Control, Frame, Image, ImagePart, Message, Prompt, TextInput
+from ..frames import Control, Frame, Image, ImagePart, Message, Progress, Prompt, TextInput
 from ..interleave import pieces
 from ..onnx import sleeping
 from .pixels import Pixels, decode
@@ -42,10 +42,10 @@ class Line:
 
 class VisionOcr(Component):
     """One engine for all sessions, a picture at a time. A `TextInput` (a page that was text
-    already) is passed on in its place."""
+    already) is passed on in its place. Pages of a document are followed by `Progress`."""
 
     accepts = (Prompt, Image, TextInput)
-    emits = (Prompt, TextInput)
+    emits = (Prompt, TextInput, Progress)
     options = OcrOptions
 
     def __init__(self, setup: Setup) -> None:
@@ -77,11 +77,13 @@ class VisionOcr(Component):
             context.check(where=self.setup.node)
             if isinstance(frame, Image):
                 text = in_order(await self._read(frame.pixels))
-                yield TextInput(text, frame.index, frame.meta)
-            elif isinstance(frame, Prompt):
+                frame = TextInput(text, frame.index, frame.meta)
+            if isinstance(frame, Prompt):
                 yield await self._without_pictures(frame)
             elif isinstance(frame, Control | TextInput):
                 yield frame
+            if isinstance(frame, TextInput) and "pages" in frame.options:
+                yield Progress(frame.index + 1, frame.options["pages"])
 
     async def _without_pictures(self, prompt: Prompt) -> Prompt:
         """The prompt with the text of its pictures where they stood."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs]
 from PIL import Image as Picture
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ..base import Component, Context, Options
 from ..errors import BadInput
@@ -103,6 +103,13 @@ class PdfOptions(Options):
     max_bytes: int = Field(100 * 1024 * 1024, ge=1024)
 
 
+class DocumentOptions(Options):
+    """What a file's own `options` may say; `max_pages` can only lower the node's."""
+
+    dpi: int | None = Field(None, ge=36, le=600)
+    max_pages: int | None = Field(None, ge=1)
+
+
 class PdfPages(Component):
     """A document file (PDF or a picture) in; each page out as `TextInput` or as `Image`."""
 
@@ -125,7 +132,7 @@ class PdfPages(Component):
                 yield frame
 
     def _open(self, file: MediaFile) -> Iterator[Page]:
-        options = PdfOptions.model_validate(dict(self.setup.options))
+        options, asked = PdfOptions.model_validate(dict(self.setup.options)), asked_of(file)
         path = Path(file.path)
         if not path.is_file() or path.stat().st_size > options.max_bytes:
             raise _bad(f"{file.name or path.name!r} isn't there, or over {options.max_bytes} bytes")
@@ -134,7 +141,23 @@ class PdfPages(Component):
             return iter([Page(0, 1, pixels=decode(data))])
         return pages(
             data,
-            dpi=options.dpi,
-            max_pages=options.max_pages,
+            dpi=asked.dpi or options.dpi,
+            max_pages=min(asked.max_pages or options.max_pages, options.max_pages),
             fewest_letters=options.fewest_letters,
         )
+
+
+def asked_of(file: MediaFile) -> DocumentOptions:
+    """The file's own options.
+
+    Raises:
+        BadInput: some are unknown or wrong; all of them are named.
+    """
+    try:
+        return DocumentOptions.model_validate(dict(file.options))
+    except ValidationError as error:
+        flaws = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in error.errors()]
+        known = ", ".join(DocumentOptions.model_fields)
+        raise BadInput(
+            f"{'; '.join(flaws)}; known options: {known}", where="options", param="options"
+        ) from error

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import drawn, encoded, text_pdf
 from PIL import Image as Picture
-from PIL import ImageDraw, ImageFont
 
 from motet.components.base import Context, Resources, Setup
 from motet.components.errors import BadInput
@@ -20,6 +20,7 @@ from motet.components.frames import (
     ImagePart,
     MediaFile,
     Message,
+    Progress,
     Prompt,
     TextDelta,
     TextInput,
@@ -30,41 +31,6 @@ from motet.components.vision.pixels import decode, size_of
 from motet.pipelines import Pipeline, load
 
 pytestmark = pytest.mark.timeout(60)
-
-
-def drawn(*lines: str) -> Picture.Image:
-    image = Picture.new("RGB", (720, 60 + 70 * len(lines)), "white")
-    pen = ImageDraw.Draw(image)
-    for n, line in enumerate(lines):
-        pen.text((40, 30 + 70 * n), line, fill="black", font=ImageFont.load_default(size=40))
-    return image
-
-
-def encoded(image: Picture.Image, kind: str = "PNG") -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind)
-    return file.getvalue()
-
-
-def text_pdf(text: str) -> bytes:
-    """A PDF of one page with a text layer, written by hand."""
-    stream = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
-    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R"
-    objects = [
-        b"<< /Type /Catalog /Pages 2 0 R >>",
-        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        page + b" /Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
-        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    out, places = bytearray(b"%PDF-1.4\n"), []
-    for n, body in enumerate(objects, 1):
-        places.append(len(out))
-        out += b"%d 0 obj\n%s\nendobj\n" % (n, body)
-    table = b"".join(b"%010d 00000 n \n" % place for place in places)
-    start = len(out)
-    out += b"xref\n0 6\n0000000000 65535 f \n" + table
-    return bytes(out + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start)
 
 
 async def collect(component: VisionOcr | PdfPages, *frames: Frame) -> list[Frame]:
@@ -163,7 +129,7 @@ def test_the_document_pipeline_takes_files_and_prompts() -> None:
     assert graph.entries(MediaFile) == ("pdf",)
     assert graph.entries(Prompt) == ("ocr",)
     out = [edge for edge in graph.edges if edge.target == "output" and edge.source == "ocr"]
-    assert out[0].carries == (TextInput,)
+    assert out[0].carries == (TextInput, Progress)
 
 
 async def test_two_documents_at_once(tmp_path: Path) -> None:
@@ -190,5 +156,5 @@ async def test_the_document_pipeline_answers_about_a_scan_and_gives_its_text(
     answer = "".join(frame.text for frame in said if isinstance(frame, TextDelta))
     assert "Elm Street" in answer
     assert not any(isinstance(frame, Prompt) for frame in said)
-    assert [type(frame) for frame in text] == [TextInput]
+    assert [type(frame) for frame in text] == [TextInput, Progress]
     assert "Elm Street" in " ".join(text[0].text.split())  # type: ignore[attr-defined]
