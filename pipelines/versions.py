@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -41,7 +42,10 @@ class Event:
 
 
 class Versions:
-    """Owns the versions of one pipeline, from `open` to `close`."""
+    """Owns the versions of one pipeline, from `open` to `close`.
+
+    `on_ended` is called when one has run out and what it loaded is closed.
+    """
 
     def __init__(self, graph: Graph, runtime: Runtime) -> None:
         self.stable = self._made("1", graph, runtime)
@@ -55,6 +59,7 @@ class Versions:
         self._closed = False
         self._last = 1
         self._tasks: set[asyncio.Task[None]] = set()
+        self.on_ended: Callable[[], None] | None = None
 
     @property
     def all(self) -> list[Version]:
@@ -151,6 +156,9 @@ class Versions:
         """Close a version that was started and isn't wanted."""
         self._pending = None
         await version.runtime.close()
+        del version
+        if self.on_ended is not None:
+            self.on_ended()
 
     def adopt(self, version: Version, *, drain_s: float | None = None) -> None:
         """All new sessions go to this version; the old one runs out, for at most `drain_s`."""
@@ -231,6 +239,9 @@ class Versions:
             logger.exception("version %s of %s", version.id, version.name, exc_info=error)
         self.retiring.remove(version)
         self._note(f"version {version.id} has ended")
+        del version
+        if self.on_ended is not None:
+            self.on_ended()
 
     def _note(self, text: str) -> None:
         self.events.append(Event(time.time(), text))

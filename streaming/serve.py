@@ -46,6 +46,10 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=LAST_WORDS_S,
     )
+    if settings.runtime == "local":
+        for pipeline in server.pipelines.values():
+            # A model that is full of cycles, as PyTorch's are, would keep its weights for ever.
+            pipeline.versions.on_ended = settle_garbage
     listener = Listener(config, server)
     listener.run()
     return 0 if listener.started else 1
@@ -53,7 +57,9 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
 
 def settle_garbage() -> None:
     """Keep the collector from walking the models and modules again and again: what is loaded now
-    stays, and sessions make short-lived objects that mostly hold no cycles."""
+    stays, and sessions make short-lived objects that mostly hold no cycles. Again, it frees what
+    was kept and isn't needed any more."""
+    gc.unfreeze()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
@@ -16,7 +16,7 @@ from ..components.frames import Fault
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.version import Version
 from .admission import Admission, Ticket
-from .auth import Principal, bearer, origin_allowed
+from .auth import PRIORITY_HEADER, Principal, bearer, origin_allowed
 from .observe import TurnRecord, log_content, record_turn
 from .offer import offer_of, pipeline_for
 from .realtime.driver import Conversing, Driver
@@ -116,7 +116,9 @@ def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Call
     if secret is None:
         principal = server.authenticate(websocket.headers, key)
     elif origin_allowed(websocket.headers, server.settings):
-        principal = secret.principal
+        made = secret.principal
+        bounded = replace(made, max_priority=made.priority)
+        principal = bounded.asking(websocket.headers.get(PRIORITY_HEADER))
     else:
         raise Forbidden("this page may not connect; see --allow-origins", where="origin")
     return Caller(

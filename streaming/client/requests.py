@@ -54,6 +54,7 @@ class Target:
     tls: bool = False
     authority: Path | None = None
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    priority: int | None = None
 
     def options(self) -> list[tuple[str, Any]]:
         """Channel options: sizes, keepalive, retries of what is safe."""
@@ -75,6 +76,8 @@ class Target:
     def metadata(self, **more: str | None) -> tuple[tuple[str, str], ...]:
         """The metadata of a call: the key, and what else is given."""
         found = [(name.replace("_", "-"), value) for name, value in more.items() if value]
+        if self.priority is not None:
+            found.append(("motet-priority", str(self.priority)))
         if self.key:
             found.append(("authorization", f"Bearer {self.key}"))
         return tuple(found)

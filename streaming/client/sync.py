@@ -28,7 +28,8 @@ Answer = TypeVar("Answer")
 
 
 class Client:
-    """Calls the gRPC door. `timeout_s` of each call is its deadline, None without one.
+    """Calls the gRPC door. `timeout_s` of each call is its deadline, None without one; `priority`
+    says which go first where queues go by it, None for the key's own.
 
     ```python
     with Client("localhost:50051") as client:
@@ -44,8 +45,9 @@ class Client:
         tls: bool = False,
         authority: Path | None = None,
         timeout_s: float | None = None,
+        priority: int | None = None,
     ) -> None:
-        self._target = Target(address, key, tls, authority)
+        self._target = Target(address, key, tls, authority, priority=priority)
         self._timeout_s = timeout_s
         self._messages = Messages(self._target)
         credentials, options = self._target.credentials(), self._target.options()
