@@ -48,6 +48,10 @@ class Crew(Placing[Worker]):
         now_s = clock_s()
         busy = busy_replicas(one.utilisation for one in self.replicas.values())
         todo = self.pool.tick(now_s, busy_replicas=busy)
+        for name in todo.drain:
+            self.replicas[name].draining.set()
+        for name in todo.revive:
+            self.replicas[name].draining.clear()
         for name in todo.stop:
             self._stop(name)
         for _ in range(todo.start):

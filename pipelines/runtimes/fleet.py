@@ -32,6 +32,7 @@ class Remote:
         self.name = address
         self.state = "starting"
         self.utilisation: float | None = None
+        self.draining = asyncio.Event()
         self.load_s = 0.0
         self._changed = changed
         self._hop = Hop(address, settings=LINK, tls=tls, on_status=self._told)
@@ -148,6 +149,7 @@ class Fleet(Placing[Remote]):
             self.place_all(self.pool.is_ready(remote.name, clock_s()))
         elif remote.state == "draining":
             self.pool.replicas[remote.name].state = "draining"
+            remote.draining.set()
         else:
             del self.replicas[remote.name]
             self.pool.lost(remote.name, clock_s(), expected=True)

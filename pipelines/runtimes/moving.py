@@ -78,6 +78,26 @@ class _Stretch(AsyncIterator[Frame]):
         return frame
 
 
+async def hosted(
+    graph: Graph,
+    node: str,
+    frames: AsyncIterator[Frame],
+    context: Context,
+    lease: Lease,
+    *,
+    window: int,
+) -> AsyncIterator[Frame]:
+    """Run a component on a leased replica, a standing run on several; see `Runtime.call`."""
+    if stands(graph, node, frames, context):
+        async with closing(moving(graph, node, frames, context, lease, window=window)) as answers:
+            async for frame in answers:
+                yield frame
+        return
+    async with lease(True) as host, closing(host.call(node, frames, context, window)) as answers:
+        async for frame in answers:
+            yield frame
+
+
 async def moving(
     graph: Graph,
     node: str,

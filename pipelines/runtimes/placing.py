@@ -26,6 +26,11 @@ class Serving(Protocol):
         ...
 
     @property
+    def draining(self) -> asyncio.Event:
+        """Set while it is to go: no more runs are placed on it."""
+        ...
+
+    @property
     def utilisation(self) -> float | None:
         """How busy it says it is."""
         ...
@@ -107,11 +112,13 @@ class Placing(ABC, Generic[One]):
                 future.set_exception(ComponentFailed(error.message, where=self.node.name))
 
     @asynccontextmanager
-    async def place(self, context: Context, prefix: str = "") -> AsyncGenerator[One]:
+    async def place(
+        self, context: Context, prefix: str = "", *, wait: bool = True
+    ) -> AsyncGenerator[One]:
         """Hold a place on a replica for a run, waiting in the queue while all are taken.
 
         Raises:
-            Overloaded: the queue is full, or no place came free in time.
+            Overloaded: the queue is full, no place came free in time, or (unless `wait`) at once.
             DeadlineExceeded: the context's deadline passed or can't be kept.
             ComponentFailed: no replica can be started.
         """
@@ -122,6 +129,8 @@ class Placing(ABC, Generic[One]):
             deadline_s=context.deadline_s,
             prefix=prefix,
         )
+        if not wait and (len(self.pool.queue) or not self.pool.has_room):
+            raise Overloaded("no place is free now", where=self.node.name)
         if not self.pool.ask(ticket, clock_s()):
             await self._wait(ticket, context)
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 
 from ...components.base import Context, closing
 from ...components.errors import ComponentFailed
@@ -14,11 +14,12 @@ from ..graph import Graph
 from .base import NodeStatus, share_cores
 from .edge import DEFAULT_WINDOW
 from .local import setup_of
-from .moving import moving, stands
+from .moving import hosted
 from .mux import MutualTls
 from .rayapi import RayError, replicas, serve
 from .raycluster import Cluster
 from .raydeploy import check
+from .rayhost import RayHost
 from .raynode import RayNode
 
 POLL_S = 1.0
@@ -152,24 +153,14 @@ class RayRuntime:
     ) -> AsyncIterator[Frame]:
         """Run the node's component on a leased replica; see `Runtime.call`."""
         place = self._nodes[node]
-        if stands(self.graph, node, frames, context):
-            answers = moving(
-                self.graph,
-                node,
-                frames,
-                context,
-                lambda wait: place.lease(context, wait=wait),
-                window=DEFAULT_WINDOW,
-            )
-            async with closing(answers):
-                async for frame in answers:
-                    yield frame
-            return
-        async with place.lease(context) as host:
-            answers = host.call(node, frames, context, DEFAULT_WINDOW)
-            async with closing(answers):
-                async for frame in answers:
-                    yield frame
+
+        def lease(wait: bool) -> AbstractAsyncContextManager[RayHost]:
+            return place.lease(context, wait=wait)
+
+        answers = hosted(self.graph, node, frames, context, lease, window=DEFAULT_WINDOW)
+        async with closing(answers):
+            async for frame in answers:
+                yield frame
 
     @property
     def ready(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 
 from ...components.base import Context, Resources, closing
 from ...components.errors import Flaw, SpecError, nearest
@@ -12,8 +13,9 @@ from ..graph import Graph
 from ..pool import Pool
 from .base import NodeStatus
 from .edge import DEFAULT_WINDOW
-from .fleet import Fleet
+from .fleet import Fleet, Remote
 from .local import setup_of
+from .moving import hosted
 from .mux import MutualTls
 from .workers import peek
 
@@ -120,11 +122,14 @@ class RemoteRuntime:
         prefix = ""
         if Prompt in fleet.node.accepts:
             frames, prefix = await peek(frames)
-        async with fleet.place(context, prefix) as remote:
-            answers = remote.call(node, frames, context, DEFAULT_WINDOW)
-            async with closing(answers):
-                async for frame in answers:
-                    yield frame
+
+        def lease(wait: bool) -> AbstractAsyncContextManager[Remote]:
+            return fleet.place(context, prefix, wait=wait)
+
+        answers = hosted(self.graph, node, frames, context, lease, window=DEFAULT_WINDOW)
+        async with closing(answers):
+            async for frame in answers:
+                yield frame
 
     @property
     def ready(self) -> bool:

@@ -47,6 +47,7 @@ class Worker:
         self.state = "starting"
         self.error: MotetError | None = None
         self.utilisation: float | None = None
+        self.draining = asyncio.Event()
         self.load_s = 0.0
         self.cold_start_s = 0.0
         self._socket = folder / name

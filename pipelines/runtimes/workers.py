@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
 from ...components.base import Context, Setup, closing
 from ...components.frames import Frame, Prompt
@@ -18,6 +19,7 @@ from .edge import DEFAULT_WINDOW
 from .link import LinkSettings
 from .local import setup_of
 from .machine import Machine
+from .moving import hosted
 from .worker import Worker
 
 LINK = LinkSettings(heartbeat_s=1.0, patience_s=10.0)
@@ -142,11 +144,14 @@ class WorkersRuntime:
         prefix = ""
         if Prompt in crew.node.accepts:
             frames, prefix = await peek(frames)
-        async with crew.place(context, prefix) as worker:
-            answers = worker.call(node, frames, context, self._windows[node])
-            async with closing(answers):
-                async for frame in answers:
-                    yield frame
+
+        def lease(wait: bool) -> AbstractAsyncContextManager[Worker]:
+            return crew.place(context, prefix, wait=wait)
+
+        answers = hosted(self.graph, node, frames, context, lease, window=self._windows[node])
+        async with closing(answers):
+            async for frame in answers:
+                yield frame
 
     @property
     def ready(self) -> bool:

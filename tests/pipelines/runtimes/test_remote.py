@@ -60,7 +60,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def start(made: Graph, address: str, **options: Any) -> tuple[NodeServer, asyncio.Task[None]]:
-    server = NodeServer(made.nodes["a"], Resources(), grace_s=5.0)
+    server = NodeServer(made.nodes["a"], Resources(), grace_s=30.0)
     return server, asyncio.create_task(server.serve(address, signals=False, **options))
 
 
@@ -97,6 +97,45 @@ async def test_new_replicas_get_runs_and_draining_ones_keep_theirs(
         second.drain()
         await second_task
         await until(lambda: not runtime.ready)
+
+
+async def test_a_conversation_moves_on_when_its_replica_drains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So a rollout waits for the turns that are open, and not for the longest session."""
+    spec = {
+        "name": "t",
+        "nodes": {"a": {"use": "workerfakes:Worker"}, "llm": {"use": "workerfakes:Talk"}},
+        "edges": ["input -> a -> output", "conversation -> llm -> output"],
+        "conversation": {},
+    }
+    made, port, other = build(PipelineSpec.model_validate(spec)), free_port(), free_port()
+    hosts = ["127.0.0.1"]
+
+    async def addresses(self: Fleet) -> list[str]:
+        if self.node.name == "llm":
+            return [f"127.0.0.1:{other}"]
+        return [f"{host}:{port}" for host in hosts]
+
+    monkeypatch.setattr(Fleet, "_addresses", addresses)
+    monkeypatch.setattr("motet.pipelines.runtimes.fleet.LOOK_S", 0.1)
+    model = NodeServer(made.nodes["llm"], Resources(), grace_s=5.0)
+    model_task = asyncio.create_task(model.serve(f"127.0.0.1:{other}", signals=False))
+    first, first_task = start(made, f"127.0.0.1:{port}")
+    runtime = RemoteRuntime(made, {"a": "any:1", "llm": "any:1"}, patience_s=10)
+    async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
+        await session.send(TextInput("one"))
+        assert await anext(session) == (0, "a", TextInput("one"))
+        second, second_task = start(made, f"127.0.0.2:{port}")
+        hosts.append("127.0.0.2")
+        await until(lambda: len(runtime.status()[0].replicas) == 2)
+        first.drain()
+        await asyncio.wait_for(first_task, 10)
+        await session.send(TextInput("two"))
+        assert await anext(session) == (0, "a", TextInput("two")), "the session never noticed"
+    second.drain()
+    model.drain()
+    await asyncio.gather(second_task, model_task)
 
 
 async def test_health_tells_starting_serving_and_draining_apart() -> None:
