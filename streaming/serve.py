@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ import uvicorn
 
 from ..pipelines.graph import Graph
 from .app import create_app
+from .garbage import Settling, settle_garbage
 from .hup import Hangup
 from .rollout import reload_all
 from .server import Server
@@ -46,23 +46,9 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         ssl_keyfile=settings.tls_key,
         timeout_graceful_shutdown=LAST_WORDS_S,
     )
-    if settings.runtime == "local":
-        for pipeline in server.pipelines.values():
-            # A model that is full of cycles, as PyTorch's are, would keep its weights for ever.
-            pipeline.versions.on_ended = settle_garbage
     listener = Listener(config, server)
     listener.run()
     return 0 if listener.started else 1
-
-
-def settle_garbage() -> None:
-    """Keep the collector from walking the models and modules again and again: what is loaded now
-    stays, and sessions make short-lived objects that mostly hold no cycles. Again, it frees what
-    was kept and isn't needed any more."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 class Listener(uvicorn.Server):
@@ -76,6 +62,10 @@ class Listener(uvicorn.Server):
         super().__init__(config)
         self._server = server
         self._hangup = Hangup(lambda: reload_all(server), self._leave)
+        self._settling = Settling(lambda: server.open_sessions)
+        if server.settings.runtime == "local":
+            for pipeline in server.pipelines.values():
+                pipeline.versions.on_ended = self._settling.ask
 
     def _leave(self) -> None:
         self.should_exit = True
@@ -85,6 +75,7 @@ class Listener(uvicorn.Server):
         await super().startup(sockets)  # type: ignore[arg-type]
         if self.started:
             self._hangup.watch()
+            self._settling.start()
             settle_garbage()
             scheme = "https" if self.config.is_ssl else "http"
             logger.info("listening at %s://%s:%d", scheme, self.config.host, self._port())
@@ -92,6 +83,7 @@ class Listener(uvicorn.Server):
     async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Drain, then close what is left."""
         await self._hangup.close()
+        await self._settling.close()
         self._server.drain()
         grace_s = self._server.settings.shutdown_grace_s
         open_sessions = self._server.open_sessions
