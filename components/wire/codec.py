@@ -20,13 +20,16 @@ from google.protobuf.message import Message
 
 from .. import frames as frames_module
 from ..errors import BadInput
-from ..frames import Frame
+from ..frames import Audio, Frame
 from . import motet_pb2 as pb
+from . import sound
 from .blobs import BlobStore
 
 DTYPES = frozenset(
     "|b1 |i1 |u1 <i2 <u2 <i4 <u4 <i8 <u8 <f2 <f4 <f8 <c8 <c16".split()  # noqa: SIM905
 )
+_DTYPE_OF = {name: np.dtype(name) for name in DTYPES}
+_NAME_OF = {dtype: name for name, dtype in _DTYPE_OF.items()}
 MAX_BYTES = 64 * 1024 * 1024
 _KINDS: dict[str, str] = {
     field.message_type.name: field.name
@@ -54,6 +57,7 @@ class _Field:
     left_out: bool
     nested: type[Any] | None
     choices: tuple[str, ...]
+    plain: bool
 
 
 @cache
@@ -84,6 +88,7 @@ def _field(descriptor: FieldDescriptor, hint: Any, left_out: bool) -> _Field:
         left_out,
         nested,
         choices,
+        plain=kind == "scalar" and not descriptor.is_repeated,
     )
 
 
@@ -96,6 +101,7 @@ class Codec:
     def __init__(self, store: BlobStore | None = None, *, max_bytes: int = MAX_BYTES) -> None:
         self._store = store
         self._max_bytes = max_bytes
+        self._inline_bytes = min(max_bytes, store.threshold_bytes - 1) if store else max_bytes
 
     def encode(self, frame: Frame, out: pb.Frame) -> None:
         """Write a frame into a message.
@@ -107,19 +113,22 @@ class Codec:
         kind = _KINDS.get(name)
         if kind is None or type(frame) is not _CLASSES[kind]:
             raise BadInput(f"{name} frames can't travel between processes")
-        message = getattr(out, kind)
-        message.SetInParent()
         try:
+            if isinstance(frame, Audio) and sound.put(frame, out, most_bytes=self._inline_bytes):
+                return
+            message = getattr(out, kind)
+            message.SetInParent()
             self._encode(frame, message)
         except (TypeError, ValueError) as error:
             raise BadInput(f"the {name} frame can't be encoded: {error}") from error
 
     def _encode(self, value: Any, message: Any) -> None:
-        for field in _fields(cast("type[Any]", type(value))):
+        cls: type[Any] = type(value)
+        for field in _fields(cls):
             item: Any = getattr(value, field.name)
             if item is None and field.left_out:
                 continue
-            if field.kind == "scalar" and not field.repeated:
+            if field.plain:
                 setattr(message, field.name, item)
             elif field.repeated:
                 self._encode_many(
@@ -151,13 +160,14 @@ class Codec:
                 self._encode(item, target)
 
     def _tensor(self, array: np.ndarray[Any, Any], target: pb.Tensor) -> None:
-        if array.dtype.str not in DTYPES or not array.flags.c_contiguous:
+        dtype = _NAME_OF.get(array.dtype)
+        if dtype is None or not array.flags.c_contiguous:
             shape = np.shape(array)
             little = np.asarray(array)
             little = np.ascontiguousarray(little, dtype=little.dtype.newbyteorder("<"))
             array = little.reshape(shape)
-        dtype = array.dtype.str
-        if dtype not in DTYPES:
+            dtype = _NAME_OF.get(array.dtype)
+        if dtype is None:
             raise BadInput(f"arrays of {array.dtype} can't travel; possible: {sorted(DTYPES)}")
         target.dtype = dtype
         target.shape.extend(array.shape)
@@ -182,6 +192,8 @@ class Codec:
             BadInput: the message holds no frame, or a field of it isn't allowed.
         """
         kind = message.WhichOneof("kind")
+        if kind == "audio" and (chunk := sound.take(message.audio)) is not None:
+            return chunk
         cls = _CLASSES.get(kind or "")
         if kind is None or cls is None:
             raise BadInput(f"a message of kind {kind!r} is no frame")
@@ -198,6 +210,8 @@ class Codec:
             item = getattr(message, field.name)
             if field.repeated:
                 values[field.name] = tuple(self._one(field, part) for part in item)
+            elif field.plain and not field.choices:
+                values[field.name] = item
             else:
                 values[field.name] = self._one(field, item)
         return cls(**values)
@@ -221,12 +235,13 @@ class Codec:
                 return self._decode(cast("type[Any]", field.nested), item)
 
     def _array(self, message: pb.Tensor) -> np.ndarray[Any, Any]:
-        if message.dtype not in DTYPES:
+        dtype = _DTYPE_OF.get(message.dtype)
+        if dtype is None:
             raise BadInput(f"dtype is {message.dtype!r}; possible: {sorted(DTYPES)}")
-        return np.frombuffer(self._bytes(message.data), message.dtype).reshape(tuple(message.shape))
+        return np.frombuffer(self._bytes(message.data), dtype).reshape(message.shape[:])
 
     def _bytes(self, message: pb.Blob) -> bytes | memoryview:
-        if message.WhichOneof("place") != "shared":
+        if not message.HasField("shared"):
             return message.inline
         if self._store is None:
             raise BadInput("a payload lies in shared memory, which this connection doesn't allow")

@@ -85,7 +85,7 @@ class Link:
         )
         self._control: deque[bytes] = deque()
         self._data: deque[bytes] = deque()
-        self._pending = asyncio.Event()
+        self._idle: asyncio.Future[None] | None = None
         self._greeted = asyncio.Event()
         self._parting = False
         self._said_goodbye = False
@@ -95,7 +95,11 @@ class Link:
         """Queue one serialized packet; control packets overtake frames."""
         if self.closed is None:
             (self._control if control else self._data).append(packet)
-            self._pending.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
 
     def _say(self, packet: pb.Packet) -> None:
         self.push(packet.SerializeToString(), control=True)
@@ -112,7 +116,7 @@ class Link:
         """End the connection on purpose once what is queued was written."""
         self._say(pb.Packet(goodbye=pb.Goodbye()))
         self._parting = True
-        self._pending.set()
+        self._wake()
 
     async def greeted(self) -> pb.Hello:
         """Wait for the peer's hello.
@@ -179,9 +183,13 @@ class Link:
         self.calls.lose(reason)
 
     async def _write(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Write whatever is pending: what the tasks add that are ready with the first one, and
+        what has come while the last batch was on its way.
+        """
+        loop = asyncio.get_running_loop()
         while True:
-            await self._pending.wait()
-            await asyncio.sleep(0)  # lets every task that is ready add its frame to the batch
+            if self._control and not self._data:
+                await asyncio.sleep(0)  # control packets ride with the frames that they cause
             batch = self._gather()
             if batch:
                 self._liveness.said(time.monotonic())
@@ -189,7 +197,8 @@ class Link:
             elif self._parting:
                 return
             else:
-                self._pending.clear()
+                self._idle = loop.create_future()
+                await self._idle
 
     def _gather(self) -> bytes:
         """The next batch: all control packets, then frames up to about `BATCH_BYTES`.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -200,8 +199,10 @@ class Hop:
         stream: Any = method(METHOD, response_deserializer=pb.Batch.FromString)()
 
         async def write(batch: bytes) -> None:
-            with _our_errors():
+            try:
                 await stream.write(batch)
+            except grpc.aio.AioRpcError as error:
+                raise _our_error(error) from error
 
         self._task = asyncio.create_task(
             self.link.run(write, _batches(stream)), name=f"hop {self.address}"
@@ -245,15 +246,12 @@ class Hop:
 
 
 async def _batches(stream: Any) -> AsyncIterator[pb.Batch]:
-    with _our_errors():
+    try:
         async for batch in stream:
             yield batch
-
-
-@contextmanager
-def _our_errors() -> Generator[None]:
-    """What gRPC raises becomes an error of ours."""
-    try:
-        yield
     except grpc.aio.AioRpcError as error:
-        raise ComponentFailed(f"{error.code().name.lower()}: {error.details()}") from error
+        raise _our_error(error) from error
+
+
+def _our_error(error: grpc.aio.AioRpcError) -> ComponentFailed:
+    return ComponentFailed(f"{error.code().name.lower()}: {error.details()}")

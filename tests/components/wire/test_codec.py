@@ -16,6 +16,7 @@ from motet.components import frames
 from motet.components.errors import BadInput
 from motet.components.frames import Audio, Data, Frame, Image, Message, Prompt, TextDelta
 from motet.components.wire import motet_pb2 as pb
+from motet.components.wire import sound
 from motet.components.wire.blobs import BlobStore
 from motet.components.wire.codec import DTYPES, Codec, frame_kinds
 
@@ -184,6 +185,36 @@ def test_arrays_arrive_in_order_whatever_their_memory_layout() -> None:
     assert isinstance(frame, Image)
     np.testing.assert_array_equal(frame.pixels, picture)
     assert not frame.pixels.flags.writeable
+
+
+@given(
+    pcm=hnp.arrays("<i2", st.integers(1, 400)),
+    step=st.sampled_from([1, 2, -1]),
+    start_ms=st.floats(0, 1e6),
+    speech=st.none() | st.floats(0, 1),
+)
+def test_the_short_way_of_audio_is_that_of_every_frame(
+    pcm: np.ndarray, step: int, start_ms: float, speech: float | None
+) -> None:
+    frame = Audio(pcm[::step], 24_000, start_ms, speech)
+    short, general = pb.Frame(), pb.Frame()
+    assert sound.put(frame, short, most_bytes=800)
+    Codec()._encode(frame, general.audio)
+    assert short.SerializeToString() == general.SerializeToString()
+    there = sound.take(short.audio)
+    assert there is not None
+    assert not there.pcm.flags.writeable
+    assert_same(there, Codec()._decode(Audio, general.audio))
+
+
+@pytest.mark.parametrize(
+    "pcm", [np.zeros(401, np.int16), np.zeros((2, 3), np.int16), np.zeros(3, ">i2")]
+)
+def test_other_audio_goes_the_general_way(pcm: np.ndarray) -> None:
+    message = pb.Frame()
+    assert not sound.put(Audio(pcm, 16_000), message, most_bytes=800)
+    assert message == pb.Frame()
+    assert_same(over(Codec(), Audio(pcm, 16_000)).pcm, pcm.astype("<i2"))
 
 
 def test_payloads_above_the_limit_are_refused_by_both_ends() -> None:
