@@ -1,4 +1,4 @@
-"""Where the app meets jobs: opened with it where a pipeline takes files, absent otherwise."""
+"""Where the app meets jobs: opened with it where a pipeline takes files or makes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def has_jobs(server: Server) -> bool:
     if any(importlib.util.find_spec(name) is None for name in PACKAGES):
         return False
     given = server.settings.database_url is not None
-    return given or any(takes(pipeline, ["MediaFile"]) for pipeline in server.pipelines.values())
+    made = server.pipelines.values()
+    return given or any(takes(pipeline, ["MediaFile", "Generate"]) for pipeline in made)
 
 
 def install(app: FastAPI, server: Server) -> None:

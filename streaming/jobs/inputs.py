@@ -32,6 +32,13 @@ class Inputs:
         upload.replace(self.folder / name)
         return name
 
+    def keep(self, data: bytes) -> str:
+        """Keep bytes as a job's own file; the name it is kept under. Blocks."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        name = secrets.token_hex(16)
+        (self.folder / name).write_bytes(data)
+        return name
+
     def check_path(self, given: str) -> None:
         """Refuse a path that leaves the configured folder.
 

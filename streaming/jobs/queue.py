@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -18,8 +18,8 @@ from psycopg_pool import PoolTimeout
 
 from .database import Connection, Database
 from .ending import expired
-from .inputs import Inputs
 from .stopping import end, end_gently
+from .store import Job as Ended
 from .work import Again, Work
 
 log = logging.getLogger("motet.jobs")
@@ -31,6 +31,7 @@ DEAD_AFTER_S = 10.0
 _SWEEP_S = 3.0
 _BUSY_S = 1.0
 _FETCHERS = 4
+Forget = Callable[[Ended], None]
 _LOST = (OperationalError, ConnectorException, PoolTimeout, OSError)
 
 
@@ -73,9 +74,9 @@ class Queue:
             if job.id is not None and job.status in ("todo", "doing"):
                 await self._app.job_manager.cancel_job_by_id_async(job.id, abort=True)
 
-    async def serve(self, work: Work, inputs: Inputs, *, concurrency: int) -> None:
-        """Run jobs, take over those of dead workers, remove expired ones; through failures of
-        the database too, which is brought back if it is our own."""
+    async def serve(self, work: Work, forget: Forget, *, concurrency: int) -> None:
+        """Run jobs, take over those of dead workers, remove expired ones and, by `forget`, their
+        files; through failures of the database too, which is brought back if it is our own."""
         self._register(work)
         logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it tells of every job
         # One worker takes jobs one after the other, each with a commit; several share those.
@@ -85,7 +86,7 @@ class Queue:
             asyncio.create_task(self._worker(share), name=f"jobs worker {place}")
             for place, share in enumerate(shares)
         ]
-        sweep = asyncio.create_task(self._sweep(inputs), name="jobs sweep")
+        sweep = asyncio.create_task(self._sweep(forget), name="jobs sweep")
         try:
             done, _ = await asyncio.wait({*workers, sweep}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -141,13 +142,13 @@ class Queue:
             await asyncio.sleep(0.5)
             await self._database.heal()
 
-    async def _sweep(self, inputs: Inputs) -> None:
+    async def _sweep(self, forget: Forget) -> None:
         while True:
             try:
                 await self.take_over()
                 await self._requeue_lost()
                 for job in await expired(self._database):
-                    await asyncio.to_thread(inputs.forget, job)
+                    await asyncio.to_thread(forget, job)
             except _LOST as error:
                 log.warning("the sweep lost its database (%s)", type(error).__name__)
                 await self._database.heal()

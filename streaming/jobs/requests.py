@@ -7,13 +7,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..auth import MOST_PRIORITY
 from .store import Job, Json
 
 DAY_S = 86_400.0
 
 
 class JobInput(BaseModel):
-    """One input: a URL, a path under the server's input folder, a text, or JSON data.
+    """One input: a URL, a path under the server's input folder, a text, JSON data, or a prompt
+    for pictures or a clip.
 
     Files that are uploaded come as parts of a form instead. `name` is for people.
     """
@@ -24,13 +26,16 @@ class JobInput(BaseModel):
     path: str | None = Field(default=None, max_length=4096)
     text: str | None = Field(default=None, max_length=200_000)
     data: Any = None
+    prompt: str | None = Field(default=None, min_length=1, max_length=32_000)
     name: str | None = Field(default=None, max_length=255)
 
     @model_validator(mode="after")
     def _one(self) -> JobInput:
-        given = self.model_fields_set & {"url", "path", "text", "data"}
+        given = self.model_fields_set & {"url", "path", "text", "data", "prompt"}
         if len(given) != 1:
-            raise ValueError(f"exactly one of url, path, text and data is needed, got {given}")
+            raise ValueError(
+                f"exactly one of url, path, text, data and prompt is needed, got {sorted(given)}"
+            )
         return self
 
     def source(self) -> Json:
@@ -52,8 +57,9 @@ class Notify(BaseModel):
 class JobRequest(BaseModel):
     """The body of `POST /v1/jobs`, or its `request` field where files come along.
 
-    `options` are those of the pipeline's files (language, speakers …). `priority` is higher for
-    what goes first. Results are kept for `retention_s` after the end.
+    `options` are those of the pipeline's files (language, speakers …), or of its prompts (those of
+    `/v1/images/generations` and `/v1/videos`). `priority` is higher for what goes first, as far as
+    the key allows (None: that of the key). Results are kept for `retention_s` after the end.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -63,7 +69,7 @@ class JobRequest(BaseModel):
     inputs: list[JobInput] = Field(default_factory=list[JobInput], max_length=10_000)
     options: Json = Field(default_factory=dict)
     metadata: dict[str, str] = Field(default_factory=dict, max_length=50)
-    priority: int = Field(default=0, ge=-100, le=100)
+    priority: int | None = Field(default=None, ge=-MOST_PRIORITY, le=MOST_PRIORITY)
     webhook: Notify | None = None
     retention_s: float = Field(default=7 * DAY_S, gt=0, le=365 * DAY_S)
 
@@ -117,7 +123,9 @@ def job_json(job: Job, *, result: bool = False) -> Json:
         "pipeline": job.pipeline,
         "state": job.state,
         "priority": job.priority,
-        "input": {key: job.input[key] for key in ("name", "url", "path") if key in job.input},
+        "input": {
+            key: job.input[key] for key in ("name", "url", "path", "prompt") if key in job.input
+        },
         "options": job.options,
         "metadata": job.metadata,
         "progress": {"done": job.done, "total": job.total, "fraction": round(fraction, 4)},
@@ -128,4 +136,14 @@ def job_json(job: Job, *, result: bool = False) -> Json:
         "finished_at": job.finished_at.isoformat() if job.finished_at else None,
         "expires_at": job.expires_at.isoformat() if job.expires_at else None,
     }
-    return shape | ({"result": job.result} if result else {})
+    return shape | ({"result": _result(job)} if result else {})
+
+
+def _result(job: Job) -> Json | None:
+    """The result, its files with the path that each is fetched from."""
+    if job.result is None or "files" not in job.result:
+        return job.result
+    files = [
+        {**file, "url": f"/v1/jobs/{job.id}/result/{file['name']}"} for file in job.result["files"]
+    ]
+    return {**job.result, "files": files}

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import secrets
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi.responses import FileResponse
 from pydantic import ValidationError
 
 from ...components.errors import BadInput, MotetError
-from ...components.transcription import parse_options
 from ..audioformats import render
 from ..audiorequest import AudioRequest, Format
 from ..auth import Principal
-from ..server import principal_of, server_of, takes
+from ..server import principal_of, server_of
 from ..upload import Form, Upload, received
-from .ending import FINAL, cancel, delete
 from .requests import JobRequest, job_json
+from .results import names
 from .service import Jobs
-from .store import Job, Json, insert, lock_request
+from .store import FINAL, Job, Json, lock_request
+from .taking import digest, put, sources
 
 router = APIRouter()
 
@@ -99,70 +98,31 @@ async def _make(
     response: Response,
     key: str | None,
 ) -> Json:
-    sources = await _sources(asked, uploads, jobs)
-    ids = [f"job_{secrets.token_hex(12)}" for _ in sources]
+    pipeline = jobs.find(asked.pipeline)
+    found = await sources(asked, uploads, pipeline, jobs.inputs)
+    ids = [f"job_{secrets.token_hex(12)}" for _ in found]
     async with jobs.database.transaction() as connection:
         if key is not None:
-            earlier = await lock_request(connection, asker.name, key, _digest(asked, uploads), ids)
+            earlier = await lock_request(connection, asker.name, key, digest(asked, uploads), ids)
             if earlier is not None:
                 response.status_code = 200
                 response.headers["Idempotent-Replayed"] = "true"
                 return await _shown(jobs, asker, earlier, single=asked.input is not None)
-        for source, upload in zip(sources[len(sources) - len(uploads) :], uploads, strict=True):
-            source["upload"] = await asyncio.to_thread(jobs.inputs.adopt, upload.path)
-        await insert(
+        await put(
             connection,
-            [
-                _row(asked, asker, job_id, source)
-                for job_id, source in zip(ids, sources, strict=True)
-            ],
+            jobs.queue,
+            jobs.inputs,
+            asker,
+            ids,
+            found,
+            pipeline=asked.pipeline,
+            priority=asker.priority if asked.priority is None else asker.allowed(asked.priority),
+            metadata=asked.metadata,
+            webhook=asked.webhook.model_dump() if asked.webhook else None,
+            retention_s=asked.retention_s,
         )
-        await jobs.queue.put(connection, ids, asked.priority)
     single = asked.input is not None or (len(uploads) == 1 and not asked.inputs)
     return await _shown(jobs, asker, ids, single=single)
-
-
-async def _sources(asked: JobRequest, uploads: list[Upload], jobs: Jobs) -> list[Json]:
-    """The inputs, checked against the pipeline; those of uploads last."""
-    given = [*([asked.input] if asked.input else []), *asked.inputs]
-    if not given and not uploads:
-        raise BadInput("input or inputs is needed", param="input")
-    pipeline = jobs.find(asked.pipeline)
-    if takes(pipeline, ["MediaFile"]):
-        parse_options(asked.options)
-    elif asked.options:
-        raise BadInput("this pipeline's jobs have no options", param="options")
-    for one in given:
-        if one.path is not None:
-            await asyncio.to_thread(jobs.inputs.check_path, one.path)
-        if one.url is not None:
-            jobs.inputs.check_url(one.url)
-        if (one.path or one.url) and not takes(pipeline, ["MediaFile"]):
-            raise BadInput(f"{asked.pipeline!r} takes no files", param="input")
-    if uploads and not takes(pipeline, ["MediaFile"]):
-        raise BadInput(f"{asked.pipeline!r} takes no files", param="file")
-    return [*(one.source() for one in given), *({"name": upload.filename} for upload in uploads)]
-
-
-def _row(asked: JobRequest, asker: Principal, job_id: str, source: Json) -> Json:
-    return {
-        "id": job_id,
-        "owner": asker.name,
-        "pipeline": asked.pipeline,
-        "priority": asked.priority,
-        "input": source,
-        "options": asked.options,
-        "metadata": asked.metadata,
-        "webhook": asked.webhook.model_dump() if asked.webhook else None,
-        "owner_limit": asker.max_jobs,
-        "retention_s": asked.retention_s,
-    }
-
-
-def _digest(asked: JobRequest, uploads: list[Upload]) -> str:
-    files = [[upload.filename, upload.size_bytes] for upload in uploads]
-    text = json.dumps([asked.model_dump(mode="json"), files], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def _shown(jobs: Jobs, asker: Principal, ids: list[str], *, single: bool) -> Json:
@@ -213,16 +173,20 @@ def _partial(chunks: list[Json]) -> Json:
 async def result(
     jobs: Ours, asker: Asker, job_id: str, response_format: Format = "verbose_json"
 ) -> Response:
-    """A transcript in one of OpenAI's formats.
+    """A transcript in one of OpenAI's formats; a document's text as `text`; the first file.
 
     Raises:
         NotYet: the job isn't completed (409).
-        BadInput: its result is no transcript.
+        BadInput: its result has no such format.
     """
     job = await _get(jobs, asker, job_id)
     if job.state != "completed" or job.result is None:
         raise NotYet(f"the job is {job.state}", where=job_id)
+    if made := names(job):
+        return await _file(jobs, job, made[0])
     if job.result.get("kind") != "transcript":
+        if response_format == "text" and "text" in job.result:
+            return Response(f"{job.result['text']}\n", media_type="text/plain")
         raise BadInput("its result is no transcript; GET the job itself", param="response_format")
     words = response_format == "verbose_json"
     asked = AudioRequest(
@@ -234,27 +198,42 @@ async def result(
     return Response(body, media_type=media_type)
 
 
+@router.get("/v1/jobs/{job_id}/result/{name}", response_model=None)
+async def result_file(jobs: Ours, asker: Asker, job_id: str, name: str) -> FileResponse:
+    """One of the files that a job made; parts of it by `Range`.
+
+    Raises:
+        NotYet: the job isn't completed (409).
+        NotFound: it made no such file (404).
+    """
+    job = await _get(jobs, asker, job_id)
+    if job.state != "completed":
+        raise NotYet(f"the job is {job.state}", where=job_id)
+    return await _file(jobs, job, name)
+
+
+async def _file(jobs: Jobs, job: Job, name: str) -> FileResponse:
+    path = await asyncio.to_thread(jobs.results.path, job, name)
+    if path is None:
+        has = ", ".join(names(job)) or "none"
+        raise NotFound(f"no file {name!r:.80}; its files: {has}", where=job.id)
+    return FileResponse(path, filename=f"{job.id}-{name}")
+
+
 @router.post("/v1/jobs/{job_id}/cancel")
 async def cancelled(jobs: Ours, asker: Asker, job_id: str) -> Json:
     """Cancel a job; one that is over stays as it is."""
-    job = await cancel(jobs.database, job_id, asker.name)
+    job = await jobs.cancel(job_id, asker.name)
     if job is None:
         raise NotFound(f"no job {job_id!r}", where="jobs")
-    if job.state == "cancelled":
-        jobs.outbox.wake()
-        await jobs.stop([job])
-        await asyncio.to_thread(jobs.inputs.forget, job)
     return job_json(job)
 
 
 @router.delete("/v1/jobs/{job_id}")
 async def deleted(jobs: Ours, asker: Asker, job_id: str) -> Json:
     """Remove a job and everything kept of it, stopping it if it runs."""
-    job = await delete(jobs.database, job_id, asker.name)
-    if job is None:
+    if await jobs.delete(job_id, asker.name) is None:
         raise NotFound(f"no job {job_id!r}", where="jobs")
-    await jobs.stop([job])
-    await asyncio.to_thread(jobs.inputs.forget, job)
     return {"id": job_id, "object": "job.deleted", "deleted": True}
 
 

@@ -1,9 +1,9 @@
-"""Everything that jobs need in one process: database, store, queue, inputs, outbox."""
+"""Everything that jobs need in one process: database, store, queue, files, outbox."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -12,10 +12,12 @@ from ...pipelines.pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
 from .database import Database
+from .ending import cancel, delete
 from .endpoints import Endpoints
 from .inputs import Inputs
 from .outbox import Outbox
 from .queue import Queue
+from .results import Results
 from .stopping import end, end_gently
 from .store import Job, JobStore
 from .work import Work
@@ -33,7 +35,8 @@ class Jobs:
         self.endpoints = Endpoints(self.database)
         self.outbox = Outbox(self.database, allow_loopback=settings.allow_loopback_urls)
         self.inputs = inputs_of(settings)
-        self._work = Work(self.database, self.store, self.inputs, self.find)
+        self.results = Results(settings.data_dir / "results")
+        self._work = Work(self.database, self.store, self.inputs, self.results, self.find)
 
     def find(self, name: str) -> Pipeline:
         """The pipeline of that very name.
@@ -62,7 +65,7 @@ class Jobs:
         ]
         serving: list[asyncio.Task[None]] = []
         if concurrency:
-            serve = self.queue.serve(self._work, self.inputs, concurrency=concurrency)
+            serve = self.queue.serve(self._work, self.forget, concurrency=concurrency)
             serving.append(asyncio.create_task(serve, name="jobs"))
         try:
             yield self
@@ -71,10 +74,30 @@ class Jobs:
             await end(tasks)
             await self.database.close()
 
-    async def stop(self, jobs: Sequence[Job]) -> None:
-        """Have jobs that were cancelled or deleted stop where they run."""
-        for job in jobs:
+    async def cancel(self, job_id: str, owner: str) -> Job | None:
+        """Cancel a job, stopping it where it runs; one that is over stays as it is.
+
+        None: there is no such job of this owner.
+        """
+        job = await cancel(self.database, job_id, owner)
+        if job is not None and job.state == "cancelled":
+            self.outbox.wake()
             await self.queue.abort(job.id)
+            await asyncio.to_thread(self.forget, job)
+        return job
+
+    async def delete(self, job_id: str, owner: str) -> Job | None:
+        """Remove a job and everything kept of it, stopping it where it runs. None: no such."""
+        job = await delete(self.database, job_id, owner)
+        if job is not None:
+            await self.queue.abort(job.id)
+            await asyncio.to_thread(self.forget, job)
+        return job
+
+    def forget(self, job: Job) -> None:
+        """Remove the files of a job: what it got and what it made. Blocks."""
+        self.inputs.forget(job)
+        self.results.forget(job)
 
 
 def inputs_of(settings: Settings) -> Inputs:

@@ -129,6 +129,7 @@ class JobStore:
         state: str | None,
         after: str | None,
         limit: int,
+        pipelines: Sequence[str] | None = None,
     ) -> list[Job]:
         """Jobs of an owner, the newest first, those behind `after` if it is given."""
         async with self._database.transaction() as connection:
@@ -136,6 +137,7 @@ class JobStore:
                 "SELECT * FROM motet_jobs WHERE owner = %(owner)s"
                 " AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))"
                 " AND (%(state)s::text IS NULL OR state = %(state)s)"
+                " AND (%(pipelines)s::text[] IS NULL OR pipeline = ANY(%(pipelines)s))"
                 " AND (%(after)s::text IS NULL OR (created_at, id) <"
                 " (SELECT created_at, id FROM motet_jobs WHERE id = %(after)s))"
                 " ORDER BY created_at DESC, id DESC LIMIT %(limit)s",
@@ -143,6 +145,7 @@ class JobStore:
                     "owner": owner,
                     "ids": list(ids) if ids is not None else None,
                     "state": state,
+                    "pipelines": list(pipelines) if pipelines is not None else None,
                     "after": after,
                     "limit": limit,
                 },

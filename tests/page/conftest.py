@@ -6,7 +6,7 @@ import base64
 import os
 import shutil
 import wave
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, async_playwright
+from postgres import own_postgres
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = (
@@ -74,6 +75,13 @@ class Visit:
         """Nothing was written to the console as an error, nothing broke the page's policy."""
         assert await self.page.evaluate("window.forbidden") == []
         assert self.complaints == []
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """The URL of a PostgreSQL of these tests."""
+    with own_postgres() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -38,9 +38,10 @@ SEEN = """() => {
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, database: str) -> Iterator[str]:
     graphs = [load(CONFIGS / f"{name}.yaml") for name in ("images", "videos")]
-    with serving(*graphs, data_dir=tmp_path_factory.mktemp("data")) as url:
+    data = tmp_path_factory.mktemp("data")
+    with serving(*graphs, data_dir=data, database_url=database) as url:
         yield url
 
 

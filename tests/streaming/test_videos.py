@@ -35,9 +35,10 @@ def graph(folder: Path) -> Graph:
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory, postgres: str) -> Iterator[str]:
     made = graph(tinydiffusion.clips(tmp_path_factory.mktemp("model")))
-    with serving(made, data_dir=tmp_path_factory.mktemp("data")) as where:
+    data = tmp_path_factory.mktemp("data")
+    with serving(made, data_dir=data, database_url=postgres) as where:
         yield where
 
 

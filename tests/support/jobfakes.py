@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
+from PIL import Image as pictures
+
 from motet.components.base import Component, Context, Options
 from motet.components.errors import BadInput, ComponentFailed
-from motet.components.frames import Data, Frame, MediaFile, Progress
+from motet.components.frames import (
+    Data,
+    Frame,
+    Generate,
+    Image,
+    MediaFile,
+    Progress,
+    VideoClip,
+)
 
 
 class Nothing(Component):
@@ -70,6 +82,47 @@ class Slow(Component):
                 "duration": count,
             }
         )
+
+
+class Paint(Component):
+    """Makes pictures of one colour: red is the length of the prompt, green the seed, blue that of
+    the picture that came along. "slow" takes half a minute, "broken" breaks after the first."""
+
+    accepts = (Generate,)
+    emits = (Image, Progress)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            if isinstance(frame, Generate):
+                async for made in self.paint(frame):
+                    yield made
+
+    async def paint(self, asked: Generate) -> AsyncIterator[Frame]:
+        blue = 0
+        if asked.image is not None:
+            blue = pictures.open(io.BytesIO(asked.image)).convert("RGB").getpixel((0, 0))[2]
+        shape = (asked.height or 8, asked.width or 8, 3)
+        for index in range(asked.count):
+            colour = (len(asked.prompt), (asked.seed or 0) + index, blue)
+            yield Image(np.full(shape, colour, np.uint8), index, meta={"seed": asked.seed})
+            yield Progress(index + 1, asked.count)
+            if "broken" in asked.prompt:
+                raise BadInput("the paint is out")
+            if "slow" in asked.prompt:
+                await asyncio.sleep(30)
+
+
+class Film(Component):
+    """Makes clips of black frames."""
+
+    accepts = (Generate,)
+    emits = (VideoClip, Progress)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            if isinstance(frame, Generate):
+                shape = (frame.frames or 6, frame.height or 32, frame.width or 32, 3)
+                yield VideoClip(np.zeros(shape, np.uint8), frame.fps or 6, meta={"seed": 3})
 
 
 def note(path: str, line: str) -> None:

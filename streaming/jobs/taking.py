@@ -1,0 +1,135 @@
+"""What comes in as jobs: inputs checked against their pipeline, files made the jobs' own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...components.errors import BadInput
+from ...components.transcription import parse_options
+from ...pipelines.pipeline import Pipeline
+from ..auth import Principal
+from ..imagescoding import from_data_url
+from ..server import makes, takes
+from ..upload import Upload
+from .database import Connection
+from .inputs import Inputs
+from .prompts import Asked, checked, generates
+from .queue import Queue
+from .requests import JobInput, JobRequest
+from .store import Json, insert
+
+_APART = {"prompt", "model", "input_reference"} | {"stream", "partial_images", "progress"}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One job's input and options, and the file or picture that it doesn't own yet."""
+
+    input: Json
+    options: Json
+    upload: Upload | None = None
+    picture: bytes | None = None
+
+    async def kept(self, inputs: Inputs) -> Json:
+        """The input as the job keeps it, its file now its own."""
+        if self.upload is not None:
+            return {**self.input, "upload": await asyncio.to_thread(inputs.adopt, self.upload.path)}
+        if self.picture is not None:
+            return {**self.input, "upload": await asyncio.to_thread(inputs.keep, self.picture)}
+        return self.input
+
+
+async def sources(
+    asked: JobRequest, uploads: Sequence[Upload], pipeline: Pipeline, inputs: Inputs
+) -> list[Source]:
+    """The inputs of a request, those of uploads last.
+
+    Raises:
+        BadInput: there is none, or the pipeline takes no such input or options.
+    """
+    given = [*([asked.input] if asked.input else []), *asked.inputs]
+    if not given and not uploads:
+        raise BadInput("input or inputs is needed", param="input")
+    if generates(pipeline):
+        return _prompts(asked, given, uploads, pipeline)
+    files = takes(pipeline, ["MediaFile"])
+    if not files and (uploads or any(one.path or one.url for one in given)):
+        raise BadInput(f"{asked.pipeline!r} takes no files", param="file" if uploads else "input")
+    # Options of files that aren't transcribed are for the component that opens them to judge.
+    if files and makes(pipeline, ["Data"]):
+        parse_options(asked.options)
+    elif asked.options and not files:
+        raise BadInput("this pipeline's jobs have no options", param="options")
+    for one in given:
+        if one.prompt is not None:
+            raise BadInput(f"{asked.pipeline!r} takes no prompts", param="input")
+        if one.path is not None:
+            await asyncio.to_thread(inputs.check_path, one.path)
+        if one.url is not None:
+            inputs.check_url(one.url)
+    named = [Source({"name": upload.filename}, asked.options, upload) for upload in uploads]
+    return [*(Source(one.source(), asked.options) for one in given), *named]
+
+
+def _prompts(
+    asked: JobRequest, given: Sequence[JobInput], uploads: Sequence[Upload], pipeline: Pipeline
+) -> list[Source]:
+    made: list[Source] = []
+    for one in given:
+        if one.prompt is None:
+            raise BadInput(f"{asked.pipeline!r} takes prompts: {{'prompt': '…'}}", param="input")
+        source = prompted(checked(pipeline, one.prompt, asked.options))
+        made.append(replace(source, input={**source.input, "name": one.name or ""}))
+    if uploads and (len(uploads) > 1 or len(made) != 1 or made[0].picture is not None):
+        raise BadInput("one picture goes with one prompt", param="file")
+    return [replace(made[0], upload=uploads[0])] if uploads else made
+
+
+def prompted(
+    asked: Asked, image: bytes | None = None, notes: Mapping[str, str] | None = None
+) -> Source:
+    """A prompt as a job's input; `image` is the picture to start from, if it came by itself.
+
+    Raises:
+        BadInput: the picture came twice, or is none.
+    """
+    reference = getattr(asked, "input_reference", None)
+    if reference is not None:
+        if image is not None:
+            raise BadInput("a picture came twice", param="input_reference")
+        image = from_data_url(reference.image_url, "input_reference")
+    kept: Json = {"prompt": asked.prompt, "name": ""}
+    options = asked.model_dump(
+        mode="json", exclude=_APART | {"response_format"}, exclude_unset=True
+    )
+    return Source({**kept, "notes": dict(notes)} if notes else kept, options, picture=image)
+
+
+async def put(
+    connection: Connection,
+    queue: Queue,
+    inputs: Inputs,
+    asker: Principal,
+    ids: Sequence[str],
+    found: Sequence[Source],
+    **shared: Any,
+) -> None:
+    """Make the jobs and queue them, in the caller's transaction; `shared` are their columns."""
+    rows: list[Json] = []
+    for job_id, source in zip(ids, found, strict=True):
+        own = {"id": job_id, "input": await source.kept(inputs), "options": source.options}
+        rows.append({**own, "owner": asker.name, "owner_limit": asker.max_jobs, **shared})
+    await insert(connection, rows)
+    await queue.put(connection, ids, shared["priority"])
+
+
+def digest(asked: JobRequest, uploads: Sequence[Upload]) -> str:
+    """What an idempotency key stands for."""
+    files = [[upload.filename, upload.size_bytes] for upload in uploads]
+    text = json.dumps([asked.model_dump(mode="json"), files], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
