@@ -1,66 +1,58 @@
-"""Classifier-free guidance across ranks: the rows of both branches shared out evenly.
+"""Classifier-free guidance across ranks: the rows of both branches shared out.
 
 A full step of a batch of n has 2n rows and two ranks take n each, which is the usual CFG
-parallelism. Where some or all rows skip their unconditional branch fewer rows are left, and they
-are shared out again, so that no rank idles on a skipped step.
+parallelism. Where some rows skip their unconditional branch fewer are left, and they are shared out
+again, so that no rank idles on a skipped step. Rows that leave something behind for their next
+step (caches) stay with their rank instead.
 Source of guidance: Ho and Salimans, arXiv 2207.12598.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from .parallel import Group, Traffic, comm, gather, own_part, split_sizes
+from .parallel import Group, Traffic, gather, split_sizes
 
-Arguments = Mapping[str, Tensor]
+CONDITIONAL, UNCONDITIONAL = 0, 1
 
 
-def branches(
-    run: Callable[[Arguments], Tensor],
-    cond: Arguments,
-    uncond: Arguments,
-    needed: Tensor,
-    group: Group,
-    traffic: Traffic | None = None,
-) -> tuple[Tensor, Tensor]:
-    """The denoiser's output for both branches, (rows, ...) each, the same on every rank.
+def even_owners(total: int, size: int) -> list[int]:
+    """The rank of each of `total` rows, evenly, neighbours together."""
+    return [rank for rank, count in enumerate(split_sizes(total, size)) for _ in range(count)]
 
-    `cond` and `uncond` hold the denoiser's tensors by name, batch first, the same on every rank.
-    `needed`, bool (rows,), says which rows want guidance; a row that any rank wants is wanted.
-    The others get their conditional output for the unconditional one, which leaves
-    u + s (c - u) = c for every scale s.
+
+def steady_owner(branch: int, row: int, size: int) -> int:
+    """The rank of one branch of one row, the same in every step.
+
+    Even for a step with both branches of all rows and for one with the conditional ones alone.
     """
-    wanted = _agreed_rows(needed, group)
-    work = {name: torch.cat((cond[name], uncond[name][wanted])) for name in cond}
-    total = needed.shape[0] + int(wanted.sum())
-    if total < group.size:
-        # Fewer rows than ranks: computing them twice is cheaper than sending them.
-        out = run(work)
-    else:
-        part = run({name: own_part(tensor, 0, group) for name, tensor in work.items()})
-        out = gather(part, 0, group, split_sizes(total, group.size), traffic)
-    conditional, rest = torch.split(out, [needed.shape[0], total - needed.shape[0]])
-    unconditional = conditional.clone()
-    unconditional[wanted] = rest
-    return conditional, unconditional
+    return (branch + row) % size
 
 
-def guide(cond: Tensor, uncond: Tensor, scale: Tensor) -> Tensor:
-    """u + s (c - u) with one scale per row, (rows,)."""
-    per_row = scale.to(cond.dtype).view(-1, *(1 for _ in cond.shape[1:]))
-    return uncond + per_row * (cond - uncond)
+def by_owner(
+    run: Callable[[Tensor], Tensor],
+    owners: Sequence[int],
+    group: Group,
+    *,
+    empty: Tensor | None = None,
+    traffic: Traffic | None = None,
+) -> Tensor:
+    """Every row's output, in order and the same on every rank, each run by the rank it belongs to.
+
+    `run` gets the numbers of this rank's rows. A rank that owns none sends `empty`, which is an
+    output of no rows; without it, it runs the first row to learn the shape.
+    """
+    own = own_rows(owners, group)
+    idle = not own and empty is not None
+    part = empty if idle else run(torch.tensor(own or [0]))[: len(own)]
+    every = gather(part, 0, group, [owners.count(rank) for rank in range(group.size)], traffic)
+    order = sorted(range(len(owners)), key=lambda place: owners[place])
+    back = torch.empty(len(order), dtype=torch.int64)
+    back[order] = torch.arange(len(order))
+    return every[back.to(every.device)]
 
 
-def rows_run(needed: Tensor) -> tuple[int, int]:
-    """Denoiser rows of this step, and those of a step without skipping."""
-    return needed.shape[0] + int(needed.sum()), 2 * needed.shape[0]
-
-
-def _agreed_rows(needed: Tensor, group: Group) -> Tensor:
-    if group.size == 1:
-        return needed
-    flags = needed.to(torch.int32)
-    comm.all_reduce(flags, dist.ReduceOp.MAX, group=group.handle)
-    return flags.bool()
+def own_rows(owners: Sequence[int], group: Group) -> list[int]:
+    """The numbers of the rows that belong to this rank."""
+    return [place for place, owner in enumerate(owners) if owner == group.rank]

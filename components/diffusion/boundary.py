@@ -19,19 +19,16 @@ from torch import Tensor, nn
 from ...kernels.parallel import Group, agreed
 from ..errors import BadInput
 from .branches import Parallel
-from .rows import bind, first_tensor, same_rows, select, with_first
+from .rows import RowKey, bind, first_tensor, same_rows, select, with_first
 from .skip import RowGuidance, Step
 from .steps import Steps
-
-RowKey = tuple[str, int]
-"""A row of a denoiser call: its branch ("cond" or "uncond") and which picture it is of."""
 
 
 class Watcher(Protocol):
     """Who is told of each denoiser call before it runs: caches, precision, cancelling."""
 
     def before(self, step: Step, rows: Sequence[RowKey]) -> None:
-        """The call that comes has these rows, in order."""
+        """The call that comes has these rows, in order; those of other ranks aren't among them."""
         ...
 
 
@@ -140,22 +137,23 @@ class Boundary:
         if self._skips and self._branches.calls == 1 and self._steps.done == 0:
             states = arguments.get("encoder_hidden_states")
             self._check_order(states[count:] if isinstance(states, Tensor) else None)
+        if self._parallel is not None:
+            cond, fresh, output = self._parallel.batched(
+                original, arguments, needed, count, self._tell
+            )
+            uncond = self._completed(cond, fresh, needed)
+            return with_first(output, torch.cat([uncond, cond]))
         kept = [*needed, *range(count, 2 * count)]
         self._tell([("cond" if row >= count else "uncond", row % count) for row in kept])
-        if self._parallel is not None:
-            cond, fresh, output = self._parallel.batched(original, arguments, needed, count)
-        elif len(needed) == count:
+        if len(needed) == count:
             output = plain()
             both = first_tensor(output)
-            fresh, cond = both[:count], both[count:]
-        else:
-            index = torch.tensor(kept)
-            output = original(**select(arguments, index, 2 * count))
-            both = first_tensor(output)
-            fresh, cond = both[: len(needed)], both[len(needed) :]
-        uncond = self._completed(cond, fresh, needed)
-        if len(needed) == count and self._parallel is None:
+            self._completed(both[count:], both[:count], needed)
             return output
+        output = original(**select(arguments, torch.tensor(kept), 2 * count))
+        both = first_tensor(output)
+        fresh, cond = both[: len(needed)], both[len(needed) :]
+        uncond = self._completed(cond, fresh, needed)
         return with_first(output, torch.cat([uncond, cond]))
 
     def _single(
@@ -167,11 +165,13 @@ class Boundary:
             if self._skips and self._steps.done == 0:
                 states = arguments.get("encoder_hidden_states")
                 self._check_order(states if isinstance(states, Tensor) else None)
-            self._tell([("cond", row) for row in range(count)])
-            ahead = None
             if self._parallel is not None:
-                ahead = self._parallel.first(original, arguments, self._needed(), count)
-            output = plain() if ahead is None else ahead
+                output = self._parallel.first(
+                    original, arguments, self._needed(), count, self._tell
+                )
+            else:
+                self._tell([("cond", row) for row in range(count)])
+                output = plain()
             self._branches.cond, self._branches.arguments = output, arguments
             for row in self._rows:
                 row.spent.rows_run += 1
@@ -180,13 +180,15 @@ class Boundary:
         if self._branches.calls > 2 or self._branches.cond is None:
             return self._third(plain)
         cond, needed = first_tensor(self._branches.cond), self._needed()
-        self._tell([("uncond", row) for row in needed])
-        ahead = None
         if self._parallel is not None:
-            ahead = self._parallel.second(self._branches.arguments, arguments)
-        if ahead is not None:
-            output, fresh = with_first(self._branches.cond, ahead), ahead
-        elif len(needed) == count:
+            shared = self._parallel.second(
+                original, self._branches.arguments, arguments, needed, count, self._tell
+            )
+            fresh = cond[:0] if shared is None else shared
+            uncond = self._completed(cond, fresh, needed, second=True)
+            return with_first(self._branches.cond, uncond)
+        self._tell([("uncond", row) for row in needed])
+        if len(needed) == count:
             output = plain()
             fresh = first_tensor(output)
         elif needed:
@@ -203,6 +205,8 @@ class Boundary:
                 "guidance can't be skipped here: this pipeline runs three branches a step",
                 where="guidance",
             )
+        branch = f"branch {self._branches.calls}"
+        self._tell([] if self._parallel else [(branch, row) for row in range(len(self._rows))])
         return plain()
 
     def _completed(

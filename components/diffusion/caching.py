@@ -23,8 +23,8 @@ from ...kernels.parallel import Group, agreed_sum
 from ..base import Options
 from ..errors import BadInput
 from .blocks import Layout, blocks_of, hidden_of, innermost, layout_of, untouched, with_hidden
-from .boundary import RowKey, replaced
-from .rows import bind, select
+from .boundary import replaced
+from .rows import RowKey, bind, select
 from .skip import Step
 
 
@@ -132,6 +132,9 @@ class StepCache:
         signature = inspect.signature(original)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
+            if not self._keys:
+                # A rank without rows of its own runs one to learn the shape of the result.
+                return original(*args, **kwargs)
             arguments = bind(signature, args, kwargs)
             hidden: Tensor = arguments["hidden_states"]
             if hidden.shape[0] != len(self._keys):

@@ -12,16 +12,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...kernels.parallel import Group, agreed
+from ...kernels.parallel import Group, agreed, agreed_sum
 from ..errors import BadInput, ComponentFailed
-from .boundary import Boundary, RowKey, denoisers
+from .boundary import Boundary, denoisers
 from .branches import Parallel
 from .caching import Hits, StepCache
 from .call import arguments, defaults, from_image, makes_clips
+from .decoding import Decoding, TilingOptions
 from .faults import NotFinite, translated
 from .options import DiffusionOptions
 from .precision import Applied, Weights
 from .preview import preview, previewable, to_pixels
+from .rows import RowKey
 from .shot import Made, Shot
 from .skip import RowGuidance, Step
 from .steps import Steps
@@ -58,6 +60,8 @@ class Engine:
         self._options = options
         self._threads = threads
         self._weights = Weights()
+        tiling = options.vae_tiling if isinstance(options.vae_tiling, TilingOptions) else None
+        self.decoding = Decoding(pipe, tiling, lockstep.world if lockstep else None)
         self._from_image: Any = None
 
     def __call__(self, shots: list[Shot]) -> list[Made | BaseException]:
@@ -150,12 +154,14 @@ class Run:
                 self._steps,
                 watchers=watchers,
                 share=self._lockstep.world if self._lockstep else None,
-                parallel=Parallel(guided) if (guided := self._guided) else None,
+                parallel=self._parallel(),
             )
             stack.enter_context(boundary.attached())
+            stack.enter_context(self._engine.decoding.attached())
             output = self._pipe(**call)
         frames = output.frames if makes_clips(self._pipe) else output.images
-        return [self._result(row, frames[row]) for row in range(len(self._shots))]
+        hits = self._hits()
+        return [self._result(row, frames[row], hits[row]) for row in range(len(self._shots))]
 
     def before(self, step: Step, rows: Sequence[RowKey]) -> None:
         """Stop before the next denoiser call when nobody waits any more."""
@@ -168,8 +174,6 @@ class Run:
 
     def _watchers(self) -> list[Any]:
         policy = self._engine.options.precision
-        if self._guided and any(shot.cache for shot in self._shots):
-            raise BadInput("caching doesn't go with parallel.cfg", where="cache")
         found: list[Any] = []
         for denoiser in denoisers(self._pipe):
             if any(shot.cache for shot in self._shots):
@@ -182,6 +186,10 @@ class Run:
                 base = self._lockstep.backend if self._lockstep else None
                 found.append(Applied(policy, denoiser, self._engine.weights, base=base))
         return found
+
+    def _parallel(self) -> Parallel | None:
+        """Both branches over ranks; where something is cached, each row stays on its rank."""
+        return Parallel(group, steady=bool(self._caches)) if (group := self._guided) else None
 
     @property
     def _guided(self) -> Group | None:
@@ -217,14 +225,14 @@ class Run:
         for row, number in due.items():
             self._shots[row].on_preview(number, pictures[row])
 
-    def _result(self, row: int, frames: Tensor) -> Made | BaseException:
+    def _result(self, row: int, frames: Tensor, hits: Hits) -> Made | BaseException:
         shot = self._shots[row]
         if row in self._broken:
             return translated(NotFinite(self._broken[row]), shot)
         if not bool(torch.isfinite(frames).all()):
             return translated(NotFinite(None), shot)
         pixels = to_pixels(frames if frames.dim() == 4 else frames[None])
-        spent, hits = self._rows[row].spent, self._hits(row)
+        spent = self._rows[row].spent
         meta: dict[str, Any] = {
             "seed": shot.seed,
             "steps": self._steps.total,
@@ -239,13 +247,15 @@ class Run:
         }
         return Made(pixels, meta)
 
-    def _hits(self, row: int) -> Hits:
-        every = [cache.hits[row] for cache in self._caches]
-        return Hits(
-            sum(hits.blocks_run for hits in every),
-            sum(hits.blocks_total for hits in every),
-            sum(hits.calls_kept for hits in every),
-        )
+    def _hits(self) -> list[Hits]:
+        """What was kept of each picture, on all ranks that had rows of it."""
+        counts = torch.zeros(len(self._shots), 3, dtype=torch.int64, device=self._device)
+        for cache in self._caches:
+            own = [(one.blocks_run, one.blocks_total, one.calls_kept) for one in cache.hits]
+            counts += torch.tensor(own, device=self._device)
+        if self._caches and self._guided:
+            counts = agreed_sum(counts, self._guided)
+        return [Hits(*row) for row in counts.tolist()]
 
 
 def prompt_tokens(pipe: Any, prompt: str) -> int:

@@ -46,7 +46,7 @@ def load_pipeline(model: str | None, options: DiffusionOptions) -> Any:
         add_lora(pipe, f"lora{place}", lora.model, lora.weight_name, lora.scale)
     if options.vae_dtype is not None:
         pipe.vae.to(getattr(torch, options.vae_dtype))
-    if options.vae_tiling:
+    if options.vae_tiling is True:
         enable_tiling(pipe)
     return place_on(pipe, options)
 

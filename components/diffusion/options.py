@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from ..base import Options
 from .caching import CacheOptions
+from .decoding import TilingOptions
 from .precision import PrecisionPolicy
 from .skip import GuidanceOptions
 
@@ -49,6 +50,7 @@ class ParallelOptions(Options):
 class DiffusionOptions(Options):
     """How the model is loaded, what a request gets that doesn't say, and how far it may go.
 
+    `vae_tiling` true is the VAE's own way; with sizes it is ours, shared over parallel processes.
     `scheduler` names a class of diffusers with `scheduler_options` over the model's own settings.
     `call` holds further arguments of the pipeline's call, by their names there. Up to `max_batch`
     pictures of like requests share a run; the first of them waits `window_ms` for the others.
@@ -59,7 +61,7 @@ class DiffusionOptions(Options):
     vae_dtype: Dtype | None = None
     variant: str | None = None
     offload: Literal["none", "model", "sequential"] = "none"
-    vae_tiling: bool = False
+    vae_tiling: bool | TilingOptions = False
     scheduler: str | None = None
     scheduler_options: dict[str, Any] = Field(default_factory=dict)
     lora: list[Lora] = Field(default_factory=list, max_length=8)

@@ -20,7 +20,8 @@ from ...kernels.request import Precision
 from ..base import Options
 from ..errors import BadInput
 from .blocks import blocks_of
-from .boundary import RowKey, replaced
+from .boundary import replaced
+from .rows import RowKey
 from .skip import Step
 
 Share = tuple[float, float]

@@ -122,11 +122,9 @@ def gather_uneven(tensor: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
 def serve(engine: Engine, order: Order, line: Line, rank: int) -> None:
     """Run one batch; the first rank tells of it."""
     shots = [Shot(**one) for one in order.shots]
-    for row, shot in enumerate(shots):
-        if rank == 0:
+    if rank == 0:
+        for row, shot in enumerate(shots):
             attach(shot, row, line, shots)
-        else:
-            shot.previews = 0
     found = engine(shots)
     if rank == 0:
         line.send([told(one) for one in found])

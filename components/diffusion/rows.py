@@ -9,6 +9,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+RowKey = tuple[str, int]
+"""A row of a denoiser call: its branch ("cond" or "uncond") and which picture it is of."""
+
 # Positions, (tokens, size) without a batch axis, although `tokens` may happen to equal the batch.
 _SHARED = ("img_ids", "txt_ids", "rotary", "rope", "freqs")
 
@@ -27,10 +30,15 @@ def select(arguments: Mapping[str, Any], rows: Tensor, size: int) -> dict[str, A
     return {name: _select(name, value, rows, size) for name, value in arguments.items()}
 
 
+def has_rows(name: str, value: Tensor, size: int) -> bool:
+    """Whether an argument has one entry for each row of the batch."""
+    shared = value.dim() < 3 and any(part in name for part in _SHARED)
+    return value.dim() > 0 and value.shape[0] == size and not shared
+
+
 def _select(name: str, value: Any, rows: Tensor, size: int) -> Any:
     if isinstance(value, Tensor):
-        shared = value.dim() < 3 and any(part in name for part in _SHARED)
-        fits = value.dim() > 0 and value.shape[0] == size and not shared
+        fits = has_rows(name, value, size)
         return value.index_select(0, rows.to(value.device)) if fits else value
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()

@@ -167,27 +167,23 @@ def ring_memory(mesh: Mesh) -> dict[str, float]:
     return {"buffers": float(peak)}
 
 
-def guided(mesh: Mesh, needed: list[bool]) -> dict[str, float]:
-    """Guidance shared over the ranks: equal to one rank, and the rows that this rank ran."""
+def guided(mesh: Mesh, owners: list[int]) -> dict[str, float]:
+    """Rows shared over the ranks: equal to one rank, and how many this rank ran."""
     torch.manual_seed(0)
     net = nn.Linear(6, 5).double()
-    rows = len(needed)
-    cond = {"x": torch.randn(rows, 6, dtype=torch.float64)}
-    uncond = {"x": torch.randn(rows, 6, dtype=torch.float64)}
-    ran = 0
+    x = torch.randn(len(owners), 6, dtype=torch.float64)
+    ran, traffic = 0, Traffic()
 
-    def run(work: guidance.Arguments) -> Tensor:
+    def run(rows: Tensor) -> Tensor:
         nonlocal ran
-        ran += work["x"].shape[0]
-        return net(work["x"])
+        ran += len(rows)
+        return net(x[rows])
 
-    wants = torch.tensor(needed) if RANK == 0 else torch.zeros(rows, dtype=torch.bool)
     with torch.no_grad():
-        c, u = guidance.branches(run, cond, uncond, wants, mesh.cfg)
-        full = torch.tensor(needed)[:, None]
-        expected = torch.where(full, net(uncond["x"]), net(cond["x"]))
-        difference = max(float((c - net(cond["x"])).abs().max()), float((u - expected).abs().max()))
-    return {"max": difference, "rows": float(ran)}
+        out = guidance.by_owner(run, owners, mesh.cfg, traffic=traffic)
+        again = guidance.by_owner(run, owners, mesh.cfg, empty=out[:0])
+        apart = max(float((one - net(x)).abs().max()) for one in (out, again))
+    return {"max": apart, "rows": float(ran)}
 
 
 def agreements(mesh: Mesh) -> dict[str, float]:
@@ -258,10 +254,10 @@ def common(ring_mesh: Mesh, ulysses_mesh: Mesh, cfg_mesh: Mesh) -> dict[str, Cal
     cases["overlap"] = lambda: overlap(ring_mesh)
     cases["ring memory"] = lambda: ring_memory(ring_mesh)
     cases["agreed"] = lambda: agreements(ring_mesh)
-    cases["guided all"] = lambda: guided(cfg_mesh, [True, True])
-    cases["guided some"] = lambda: guided(cfg_mesh, [False, True, False, False])
-    cases["guided none"] = lambda: guided(cfg_mesh, [False] * 4)
-    cases["guided one row"] = lambda: guided(cfg_mesh, [False])
+    cases["guided full"] = lambda: guided(cfg_mesh, guidance.even_owners(4, WORLD))
+    cases["guided some"] = lambda: guided(cfg_mesh, guidance.even_owners(5, WORLD))
+    cases["guided mixed"] = lambda: guided(cfg_mesh, [1, 0, 1])
+    cases["guided one"] = lambda: guided(cfg_mesh, [1])
     cases["tiles"] = lambda: tiled(ring_mesh, 21)
     cases["tiles fewer than ranks"] = lambda: tiled(ring_mesh, 8)
     return cases

@@ -47,30 +47,18 @@ def test_buffers_give_back_every_part() -> None:
         assert torch.equal(before.float(), after.float())
 
 
-def test_scales_are_per_row() -> None:
-    cond, uncond = torch.full((2, 3, 4), 3.0), torch.ones(2, 3, 4)
-    got = guidance.guide(cond, uncond, torch.tensor([1.0, 5.0]))
-    assert got[:, 0, 0].tolist() == [3.0, 11.0]
-
-
-@pytest.mark.parametrize(
-    ("needed", "rows"), [([True, True], (4, 4)), ([True, False], (3, 4)), ([False, False], (2, 4))]
-)
-def test_skipped_rows_are_not_run(needed: list[bool], rows: tuple[int, int]) -> None:
-    ran = []
-
-    def run(work: guidance.Arguments) -> torch.Tensor:
-        ran.append(work["x"].shape[0])
-        return work["x"] * 2 + work["t"][:, None]
-
-    x, t = torch.randn(2, 3), torch.ones(2)
-    wants = torch.tensor(needed)
-    cond, uncond = guidance.branches(run, {"x": x, "t": t}, {"x": -x, "t": t}, wants, ALONE)
-    assert (ran[0], 4) == rows == guidance.rows_run(wants)
-    assert torch.equal(cond, x * 2 + 1)
-    assert torch.equal(uncond, torch.where(wants[:, None], -x, x) * 2 + 1)
-    scale = torch.tensor([7.0, 7.0])
-    assert torch.allclose(guidance.guide(cond, uncond, scale)[~wants], cond[~wants])
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_steady_rows_are_even_with_guidance_and_without(size: int) -> None:
+    for rows in (size, 2 * size):
+        cond = [guidance.steady_owner(guidance.CONDITIONAL, row, size) for row in range(rows)]
+        both = cond + [
+            guidance.steady_owner(guidance.UNCONDITIONAL, row, size) for row in range(rows)
+        ]
+        for owners in (cond, both):
+            assert {owners.count(rank) for rank in range(size)} == {len(owners) // size}
+    one = [guidance.steady_owner(branch, 0, 2) for branch in (0, 1)]
+    assert one == [0, 1]
+    assert guidance.even_owners(5, 2) == [0, 0, 0, 1, 1]
 
 
 def test_a_ring_of_one_is_plain_attention() -> None:

@@ -147,16 +147,18 @@ def test_decisions_are_one_for_all_ranks(world: int) -> None:
 @pytest.mark.parametrize(
     ("name", "world", "rows"),
     [
-        ("guided all", 2, [2, 2]),
-        ("guided some", 2, [3, 2]),
-        ("guided none", 2, [2, 2]),
-        ("guided one row", 2, [1, 1]),
-        ("guided all", 4, [1, 1, 1, 1]),
-        ("guided some", 4, [2, 1, 1, 1]),
-        ("guided none", 4, [1, 1, 1, 1]),
+        ("guided full", 2, [4, 4]),
+        ("guided some", 2, [6, 4]),
+        ("guided mixed", 2, [2, 4]),
+        ("guided one", 2, [1, 2]),
+        ("guided full", 4, [2, 2, 2, 2]),
+        ("guided mixed", 4, [2, 4, 1, 1]),
     ],
 )
-def test_guidance_rows_are_shared_out_evenly(name: str, world: int, rows: list[int]) -> None:
+def test_rows_are_run_by_their_ranks_and_known_to_all(
+    name: str, world: int, rows: list[int]
+) -> None:
+    """Each twice; the second time a rank without rows knows the shape and runs nothing."""
     assert [rank[name]["rows"] for rank in findings(world)] == rows
     assert max(rank[name]["max"] for rank in findings(world)) < 1e-12
 

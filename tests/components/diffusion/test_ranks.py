@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,15 @@ async def ask(pipeline: Pipeline, request: Generate = ASKED) -> list[Image]:
     return [frame for frame in frames if isinstance(frame, Image)]
 
 
-async def same(model: Path, parallel: dict[str, Any], **options: object) -> list[Image]:
+async def same(
+    model: Path, parallel: dict[str, Any], request: Generate = ASKED, **options: object
+) -> list[Image]:
     """The pictures on one process and on several must be the same, and must have cost the same."""
     async with serving(model, **options) as pipeline:
-        exact = await ask(pipeline)
+        exact = await ask(pipeline, request)
     async with serving(model, parallel=parallel, **options) as pipeline:
-        found = await ask(pipeline)
-    assert len(found) == len(exact) == 4
+        found = await ask(pipeline, request)
+    assert len(found) == len(exact) == 2 * request.count
     for one, other in zip(found, exact, strict=True):
         assert (one.index, one.preview) == (other.index, other.preview)
         assert np.abs(one.pixels.astype(int) - other.pixels).max() <= 1
@@ -68,6 +71,24 @@ async def same(model: Path, parallel: dict[str, Any], **options: object) -> list
 async def test_branches_shared_out_with_steps_skipped(folders: dict[str, Path], name: str) -> None:
     found = await same(folders[name], {"cfg": 2}, guidance_skip=SKIP)
     assert found[-1].meta["rows_saved"] == 2
+
+
+async def test_branches_shared_out_with_a_cache_that_stays_where_it_is(
+    folders: dict[str, Path],
+) -> None:
+    """Rows keep their rank, so that what it remembers serves them, whether or not the other
+    branch runs: the same blocks are kept as on one process."""
+    cache = {"kind": "first_block", "threshold": 1.5, "most": 2}
+    found = await same(folders["clips"], {"cfg": 2}, cache=cache, guidance_skip=SKIP)
+    assert found[-1].meta["cache_hits"] > 0
+    assert found[-1].meta["rows_saved"] == 2
+
+
+async def test_one_picture_decoded_by_tiles_on_both(folders: dict[str, Path]) -> None:
+    """What two processes make of its tiles is what one makes of them."""
+    request = replace(ASKED, count=1)
+    tiling = {"size": 4, "halo": 1, "blend": 2}
+    await same(folders["clips"], {"cfg": 2}, request, vae_tiling=tiling)
 
 
 @pytest.mark.parametrize("parallel", [{"ring": 2}, {"ring": 2, "ulysses": 2}], ids=str)
