@@ -33,6 +33,7 @@ from .detokenise import Detokeniser
 from .guide import Guide, Guides
 from .hfloop import HfLoop, Request
 from .hfmodel import HfModel
+from .hfprefix import PrefixCache
 from .hfprompt import PromptWriter
 from .sampling import Sampler, Scored
 from .toolprompt import ToolReader, without_tools
@@ -53,6 +54,13 @@ class HfLlmOptions(Options):
     prompt_stretch: int = Field(
         512, ge=16, description="prompt tokens per step: what others wait for, and a cancel"
     )
+    prefix_cache_mib: int = Field(
+        256,
+        ge=0,
+        le=1 << 20,
+        description="what is kept of read prompts, for those that begin alike",
+    )
+    prefix_block: int = Field(32, ge=1, le=1024, description="tokens that are kept together")
     chat_template: str | None = Field(None, description="Jinja, instead of the model's own")
 
 
@@ -88,6 +96,7 @@ class HfLlm(Component):
             model,
             slots=self._slots,
             stretch=self._options.prompt_stretch,
+            prefixes=PrefixCache(self._options.prefix_cache_mib << 20, self._options.prefix_block),
             name=self.setup.node,
         )
         self.loop.start()
@@ -222,7 +231,7 @@ class HfLlm(Component):
             reason, scores = "stop", []
         if rest or scores:
             yield self._delta(writer, rest, prompt, scores)
-        used = Usage(usage[0], request.made, image_tokens=usage[1])
+        used = Usage(usage[0], request.made, request.cached, usage[1])
         yield Completed(reason, used, first_ms)
 
     @staticmethod

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 from transformers.cache_utils import DynamicCache
 
 from ..errors import ComponentFailed, MotetError, Overloaded
 from ..vlm import Picture
 from .hfmodel import HfModel
+from .hfprefix import Marks, PrefixCache, layers_of, marks_of
 from .hfslots import SlotCache
 from .sampling import Sampler, Scored
 
@@ -26,13 +28,18 @@ Reason = Literal["stop", "length"]
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A prompt in tokens and what is wanted of the answer; `answers` gets what is made of it."""
+    """A prompt in tokens and what is wanted of the answer; `answers` gets what is made of it.
+
+    `cached` of its tokens were known already. `marks` say what stands at its places, `tokens` are
+    the answer's.
+    """
 
     ids: list[int]
     pictures: tuple[Picture, ...]
     sampler: Sampler
     max_tokens: int
     ends: frozenset[int]
+    adapter: str | None = None
     answers: asyncio.Queue[Scored | Reason | Exception] = field(
         default_factory=lambda: asyncio.Queue[Scored | Reason | Exception]()
     )
@@ -41,6 +48,9 @@ class Request:
     length: int = 0
     ahead: int = 0
     made: int = 0
+    cached: int = 0
+    marks: Marks = field(default_factory=lambda: np.empty(0, np.int64))
+    tokens: list[int] = field(default_factory=list[int])
 
 
 @dataclass(slots=True, eq=False)
@@ -58,13 +68,21 @@ class HfLoop:
     """The step loop over one model. Steps run in a thread of its own, from `start` to `close`."""
 
     def __init__(
-        self, model: HfModel, *, slots: int, stretch: int, bound: int = 1024, name: str = "llm"
+        self,
+        model: HfModel,
+        *,
+        slots: int,
+        stretch: int,
+        prefixes: PrefixCache,
+        bound: int = 1024,
+        name: str = "llm",
     ) -> None:
         self._model = model
         self._slots = slots
         self._stretch = stretch
         self._bound = bound
         self._name = name
+        self._prefixes = prefixes
         self._cache: SlotCache = model.slots(slots)
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
@@ -161,7 +179,10 @@ class HfLoop:
         return made
 
     def _free(self, row: int) -> None:
-        """Give a row back; the last one moves into the gap."""
+        """Give a row back, its beginning kept; the last one moves into the gap."""
+        over = self._running[row]
+        marks = np.concatenate((over.marks, np.array(over.tokens, np.int64)))[: over.length]
+        self._prefixes.keep(marks, over.adapter, layers_of(self._cache, row))
         last = len(self._running) - 1
         if row != last:
             self._cache.move(last, row)
@@ -195,6 +216,8 @@ class HfLoop:
         try:
             embedded = self._model.embed(request.ids, request.pictures)
             positions, request.ahead = self._model.positions(request.ids, request.pictures)
+            request.marks = marks_of(request.ids, request.pictures, self._model.image_token)
+            request.cached, cache = self._prefixes.find(request.marks, request.adapter)
         except MotetError as error:
             made.append((request, error))
             return
@@ -203,7 +226,7 @@ class HfLoop:
             failed = ComponentFailed(f"{type(error).__name__}: {error}", where=self._name)
             made.append((request, failed))
             return
-        self._reading = _Reading(request, embedded, positions, DynamicCache())
+        self._reading = _Reading(request, embedded, positions, cache, request.cached)
 
     def _join(
         self,
@@ -212,6 +235,7 @@ class HfLoop:
         made: list[tuple[Request, Scored | Reason | Exception]],
     ) -> None:
         request = reading.request
+        self._prefixes.keep(request.marks, request.adapter, layers_of(reading.cache, 0))
         request.length = len(request.ids)
         if not self._take(request, logits, made):
             self._cache.join(len(self._running), reading.cache)
@@ -229,6 +253,7 @@ class HfLoop:
             made.append((request, "stop"))
             return True
         request.last = scored.token
+        request.tokens.append(scored.token)
         request.made += 1
         made.append((request, scored))
         if request.made >= request.max_tokens:
