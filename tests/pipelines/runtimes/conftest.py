@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import pytest
 
 
+@dataclass(frozen=True)
+class RayNodes:
+    """Where the cluster is, and the raylets of its two nodes (the head runs no replica)."""
+
+    address: str
+    raylets: list[int]
+
+
 @pytest.fixture(scope="module")
-def ray_cluster() -> Iterator[Any]:
-    """A head that runs no replica and two nodes that do; each has its own raylet and store."""
+def ray_cluster() -> Iterator[RayNodes]:
+    """Left again and ended with the module."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("needs ray[serve]: pip install 'motet[ray]', or `make ray`")
+        pytest.skip("needs ray[serve]: pip install 'motet[ray]'")
     # First, since it says that nothing joins a cluster by itself.
     from motet.pipelines.runtimes.rayapi import ray
 
-    cluster_utils: Any = importlib.import_module("ray.cluster_utils")
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
-    shared = {"env_vars": {"PYTHONPATH": paths}, "object_store_memory": 128 * 2**20}
-    cluster = cluster_utils.Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **shared}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "raycluster"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
     )
-    try:
-        for _ in range(2):
-            cluster.add_node(num_cpus=4, **shared)
-        yield cluster
-    finally:
-        if ray.is_initialized():
-            ray.shutdown()
-        cluster.shutdown()
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            told = next((line for line in process.stdout if line.startswith(b"{")), None)
+            assert told is not None, "the cluster didn't start"
+            yield RayNodes(**json.loads(told))
+        finally:
+            if ray.is_initialized():
+                ray.shutdown()
+            process.stdin.close()

@@ -1,0 +1,117 @@
+"""The Ray runtime on several nodes: scaling cuts no conversation, a dead node costs what it ran."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import psutil
+import pytest
+
+from motet.components.frames import Data, End, Fault, Frame, TextInput
+from motet.pipelines import Pipeline, build
+from motet.pipelines.session import Session
+from motet.pipelines.spec import PipelineSpec
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+    pytest.mark.filterwarnings("default"),
+]
+
+
+def runtime(cluster: Any, **node: Any) -> Any:
+    from motet.pipelines.runtimes.rayserve import RayRuntime
+
+    spec = {
+        "name": "nodes",
+        "nodes": {
+            "a": {"use": "workerfakes:Worker", **node},
+            "llm": {"use": "workerfakes:Talk"},
+        },
+        "edges": ["input -> a -> output", "conversation -> llm -> output"],
+        "conversation": {},
+    }
+    return RayRuntime(build(PipelineSpec.model_validate(spec)), address=cluster.address)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - what is awaited is a cluster's work
+            await asyncio.sleep(0.1)
+
+
+def states(made: Any) -> list[str]:
+    return [one.state for one in made.status()[0].replicas]
+
+
+async def pid(session: Session) -> int:
+    """The process of the session's standing run."""
+    await session.send(TextInput("pid"))
+    async with asyncio.timeout(60):
+        _, _, frame = await anext(session)
+    assert isinstance(frame, Data), frame
+    return frame.value
+
+
+async def test_conversations_outlive_the_replica_that_scaling_takes_away(ray_cluster: Any) -> None:
+    scale = {"max_replicas": 2, "concurrency": 2, "window_s": 2, "scale_down_delay_s": 2}
+    made = runtime(ray_cluster, scale=scale)
+    async with Pipeline(made.graph, made) as pipeline, AsyncExitStack() as kept:
+        homes: dict[int, Session] = {}
+        async with AsyncExitStack() as gone:
+            for _ in range(4):
+                stack = AsyncExitStack()
+                session = await stack.enter_async_context(pipeline.session())
+                one = await pid(session)
+                if homes.setdefault(one, session) is session:
+                    kept.push_async_exit(stack)
+                else:
+                    gone.push_async_exit(stack)
+            assert len(homes) == 2, "two replicas, two sessions on each"
+        await until(lambda: states(made) == ["ready"])
+        left = {await pid(session) for session in homes.values()}
+        assert len(left) == 1, "those of the replica that went have moved"
+        assert left < homes.keys()
+
+
+def raylet_of(process: int) -> int:
+    return next(one.pid for one in psutil.Process(process).parents() if "raylet" in one.name())
+
+
+async def test_a_dead_node_costs_what_it_ran_and_nothing_else(ray_cluster: Any) -> None:
+    scale = {"min_replicas": 2, "max_replicas": 2, "concurrency": 4}
+    made = runtime(ray_cluster, scale=scale, resources={"cpus": 1})
+    async with Pipeline(made.graph, made) as pipeline, pipeline.session() as session:
+        turns: dict[int, int] = {}
+        for number in range(1, 5):
+            session.start(number, TextInput("pid"), TextInput("sleep"))
+        async with asyncio.timeout(60):
+            while len(turns) < 4:
+                number, _, frame = await anext(session)
+                assert isinstance(frame, Data)
+                turns[number] = raylet_of(frame.value)
+        assert set(turns.values()) == set(ray_cluster.raylets), "a replica on each node"
+
+        victim = turns[1]
+        for one in (psutil.Process(victim), *psutil.Process(victim).children(recursive=True)):
+            one.kill()
+        lost = {number for number, raylet in turns.items() if raylet == victim}
+        ended: dict[int, Frame] = {}
+        async with asyncio.timeout(30):
+            while ended.keys() != lost:
+                number, _, frame = await anext(session)
+                if isinstance(frame, Fault):
+                    assert frame.code == "component_failed"
+                    ended[number] = frame
+                else:
+                    assert isinstance(frame, End)
+        async with pipeline.session() as other:
+            for number in range(1, 4):
+                other.start(number, TextInput(f"t{number}"))
+                async with asyncio.timeout(60):
+                    got = [(await anext(other))[::2] for _ in range(2)]
+                assert got == [(number, TextInput(f"t{number}")), (number, End())]
+        await until(lambda: "ready" in states(made) and len(states(made)) == 2)
