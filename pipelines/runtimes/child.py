@@ -18,6 +18,8 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 
+import uvloop
+
 from ...components import registry
 from ...components.base import Component, Context, Resources, Setup, closing
 from ...components.errors import ComponentFailed, MotetError, Overloaded
@@ -179,7 +181,7 @@ def main() -> None:
     """Be a worker."""
     order = Order.parse(first_line())
     hold_lifeline()
-    asyncio.run(_main(order))
+    uvloop.run(_main(order))
 
 
 def threads_of(resources: Resources) -> dict[str, str]:

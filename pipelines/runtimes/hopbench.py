@@ -9,15 +9,17 @@ import resource
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import grpc
 import numpy as np
+import uvloop
 
-from ...components.base import Context
+from ...components.base import Context, closing
+from ...components.errors import ComponentFailed
 from ...components.frames import Audio, Frame
 from .mux import Hop, HopServer
 
@@ -68,22 +70,25 @@ def _serve(address: str, pipe: Pipe) -> None:
     """The other process: serves until the pipe says stop, answers CPU time when asked."""
 
     async def main() -> None:
-        server = HopServer(_echo, node="echo")
-        await server.start(address)
+        local, remote = HopServer(_echo, node="echo"), HopServer(_echo, node="echo")
+        await local.start(address)
+        addresses = [await remote.start("127.0.0.1:0")]
         bare = grpc.aio.server()
         method = cast("Any", grpc.stream_stream_rpc_method_handler)(_bare)
         bare.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler("bare.Bare", {"Echo": method}),)
         )
         bare.add_insecure_port(address + "-bare")
+        addresses.append(f"127.0.0.1:{bare.add_insecure_port('127.0.0.1:0')}")
         await bare.start()
-        pipe.send("ready")
+        pipe.send(addresses)
         while await asyncio.to_thread(pipe.recv) != "stop":
             pipe.send(_cpu_s())
-        await server.stop()
+        await local.stop()
+        await remote.stop()
         await bare.stop(0)
 
-    asyncio.run(main())
+    uvloop.run(main())
 
 
 async def _bare(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
@@ -119,66 +124,107 @@ async def _session(hop: Hop, index: int, seconds: float, samples: int, took: lis
 
 async def measure(sessions: int, *, seconds: float = 4.0, chunk_bytes: int = 640) -> HopResult:
     """Run so many sessions of 50 chunks per second against an echo in a process of its own."""
-    with _echo_process() as (address, pipe):
-        async with Hop(address) as hop:
+    with _echo_process() as (addresses, pipe):
+        async with Hop(addresses.local) as hop:
             return await _measure(hop, pipe, sessions, seconds, chunk_bytes)
 
 
-async def against_bare(*, rounds: int = 20, chunk_bytes: int = 640) -> tuple[float, float]:
-    """Medians in seconds of one chunk there and back: over the hop, and over a bare gRPC stream.
+Ping = Callable[[], Awaitable[None]]
 
-    The two take turns, so that whatever else the machine does meets both.
+
+async def against_bare(*, rounds: int = 20, chunk_bytes: int = 640) -> dict[str, float]:
+    """Medians in seconds of one chunk there and back: over either hop, and over a bare gRPC stream
+    by the same road.
+
+    They take turns, so that whatever else the machine does meets all.
     """
-    with _echo_process() as (address, _):
-        return await _ping(address, rounds, chunk_bytes)
-
-
-async def _ping(address: str, rounds: int, chunk_bytes: int) -> tuple[float, float]:
     frame = Audio(np.zeros(chunk_bytes // 2, np.int16), 16_000)
-    ours: list[float] = []
-    bare: list[float] = []
-    async with Hop(address) as hop:
-        chunks: asyncio.Queue[Frame] = asyncio.Queue()
+    took: dict[str, list[float]] = {}
+    with _echo_process() as (there, _):
+        async with (
+            _pings(there.local, frame) as local,
+            _pings(there.remote, frame) as remote,
+            _bare_pings(there.local + "-bare", bytes(chunk_bytes)) as bare_local,
+            _bare_pings(there.bare, bytes(chunk_bytes)) as bare_remote,
+        ):
+            pings = {
+                "unix": local,
+                "unix, bare gRPC": bare_local,
+                "tcp": remote,
+                "tcp, bare gRPC": bare_remote,
+            }
+            for _ in range(rounds):
+                for name, ping in pings.items():
+                    for _ in range(100):
+                        started = time.perf_counter()
+                        await ping()
+                        took.setdefault(name, []).append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in took.items()}
 
-        async def source() -> AsyncIterator[Frame]:
-            while True:
-                yield await chunks.get()
 
-        answers = hop.link.calls.call("echo", source(), Context("s"))
-        channel: Any = grpc.aio.insecure_channel(address + "-bare")
-        stream = channel.stream_stream("/bare.Bare/Echo")()
-        for _ in range(rounds):
-            for _ in range(100):
-                started = time.perf_counter()
-                chunks.put_nowait(frame)
-                await anext(answers)
-                ours.append(time.perf_counter() - started)
-            for _ in range(100):
-                started = time.perf_counter()
-                await stream.write(bytes(chunk_bytes))
-                await stream.read()
-                bare.append(time.perf_counter() - started)
-        await cast("Any", answers).aclose()
+@asynccontextmanager
+async def _pings(address: str, frame: Frame) -> AsyncGenerator[Ping]:
+    chunks: asyncio.Queue[Frame] = asyncio.Queue()
+
+    async def source() -> AsyncIterator[Frame]:
+        while True:
+            yield await chunks.get()
+
+    async with (
+        Hop(address) as hop,
+        closing(hop.link.calls.call("echo", source(), Context("s"))) as answers,
+    ):
+
+        async def ping() -> None:
+            chunks.put_nowait(frame)
+            await anext(answers)
+
+        yield ping
+
+
+@asynccontextmanager
+async def _bare_pings(address: str, message: bytes) -> AsyncGenerator[Ping]:
+    channel: Any = grpc.aio.insecure_channel(address)
+    stream = channel.stream_stream("/bare.Bare/Echo")()
+
+    async def ping() -> None:
+        await stream.write(message)
+        await stream.read()
+
+    try:
+        yield ping
+    finally:
         stream.cancel()
         await channel.close()
-    return statistics.median(ours), statistics.median(bare)
+
+
+@dataclass(frozen=True, slots=True)
+class _Addresses:
+    """Of the echo: the hop on this host and by TCP, and the bare stream by TCP."""
+
+    local: str
+    remote: str
+    bare: str
 
 
 @contextmanager
-def _echo_process() -> Generator[tuple[str, Pipe]]:
-    """An echo in a process of its own: its address, and the pipe to it."""
+def _echo_process() -> Generator[tuple[_Addresses, Pipe]]:
+    """An echo in a process of its own: its addresses, and the pipe to it."""
     spawn = multiprocessing.get_context("spawn")
     here, there = spawn.Pipe()
     with tempfile.TemporaryDirectory(prefix="motet-") as folder:
         address = f"unix:{folder}/hop"
         child = spawn.Process(target=_serve, args=(address, there), daemon=True)
         child.start()
+        there.close()  # so that a child that dies ends what waits for its answer
         try:
-            here.recv()
-            yield address, here
-        finally:
+            yield _Addresses(address, *here.recv()), here
             here.send("stop")
             child.join(5)
+        except (EOFError, BrokenPipeError) as error:
+            child.join(5)
+            raise ComponentFailed(f"the echo's process ended with {child.exitcode}") from error
+        finally:
             child.kill()
 
 
@@ -226,10 +272,12 @@ def table(results: list[HopResult]) -> str:
 
 def main(sessions: tuple[int, ...] = (1, 50, 200, 400), seconds: float = 4.0) -> str:
     """What `motet bench hop` prints."""
-    ours_s, bare_s = asyncio.run(against_bare())
-    pings = (
-        f"one chunk there and back: {ours_s * 1e6:.0f} µs over the hop,"
-        f" {bare_s * 1e6:.0f} µs over a bare gRPC stream, {ours_s / bare_s:.2f} times"
-    )
-    results = [asyncio.run(measure(count, seconds=seconds)) for count in sessions]
-    return f"{table(results)}\n\n{pings}"
+    took = uvloop.run(against_bare())
+    lines = [
+        f"one chunk there and back by {road}: {took[road] * 1e6:.0f} µs over the hop,"
+        f" {(bare := took[f'{road}, bare gRPC']) * 1e6:.0f} µs over a bare gRPC stream,"
+        f" {took[road] / bare:.2f} times"
+        for road in ("unix", "tcp")
+    ]
+    results = [uvloop.run(measure(count, seconds=seconds)) for count in sessions]
+    return "\n".join([table(results), "", *lines])

@@ -17,6 +17,7 @@ from ...components.errors import ComponentFailed, MotetError
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.blobs import BlobStore
 from ...components.wire.codec import MAX_BYTES, Codec
+from ...components.wire.faults import from_abort
 from .calls import Calls, Handler
 from .edge import DEFAULT_WINDOW, Liveness, ProtocolFault
 
@@ -247,6 +248,8 @@ class Link:
                 self._on_drain()
             case "goodbye":
                 self._said_goodbye = True
+            case "abort":
+                raise from_abort(packet.abort)
             case _:
                 pass
 

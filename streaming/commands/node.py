@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import logging
 import os
 from pathlib import Path
@@ -26,6 +25,8 @@ def add(commands: Commands) -> None:
 
 def run_node(parsed: argparse.Namespace) -> int:
     """Serve it until SIGTERM and what runs then has ended."""
+    import uvloop
+
     from ...components.base import Resources
     from ...components.errors import BadInput, nearest
     from ...pipelines import load
@@ -42,5 +43,5 @@ def run_node(parsed: argparse.Namespace) -> int:
     resources = Resources(cpus, node.spec.resources.gpus)
     tls = MutualTls.of(parsed.tls_dir) if parsed.tls_dir else None
     server = NodeServer(node, resources, tls=tls, grace_s=parsed.grace_s)
-    asyncio.run(server.serve(parsed.address, health_address=parsed.health_address))
+    uvloop.run(server.serve(parsed.address, health_address=parsed.health_address))
     return 0

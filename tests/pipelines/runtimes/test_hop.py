@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +23,9 @@ from motet.components.errors import (
 from motet.components.frames import Audio, Data, Frame, Image, TextInput
 from motet.components.wire import motet_pb2 as pb
 from motet.components.wire.blobs import shared_root
+from motet.components.wire.codec import Codec
 from motet.pipelines.runtimes.edge import DEFAULT_WINDOW
+from motet.pipelines.runtimes.hopsocket import SocketCarrier
 from motet.pipelines.runtimes.link import Link, LinkSettings
 from motet.pipelines.runtimes.mux import Hop, HopServer, MutualTls
 
@@ -279,6 +282,65 @@ async def test_a_server_that_stops_is_no_end_of_the_answers(tmp_path: Path) -> N
 async def test_nobody_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(ComponentFailed, match="unavailable"):
         await Hop(f"unix:{tmp_path}/nobody").open()
+
+
+HEAD = struct.Struct("<I")
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (HEAD.pack(2**31), "a batch of 2147483648 bytes was announced"),
+        (HEAD.pack(4) + b"\xff\xff\xff\xff", "connection broke: Error parsing message"),
+        (HEAD.pack(9) + b"half", None),
+    ],
+)
+async def test_what_is_no_batch_ends_that_connection_alone(
+    tmp_path: Path, sent: bytes, words: str | None
+) -> None:
+    async with connected(tmp_path) as (hop, _, server):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "hop")
+        await until(lambda: len(server.links) == 2)
+        writer.write(sent)
+        writer.write_eof()
+        batches = [
+            batch async for batch in SocketCarrier(reader, writer, most_bytes=1000).batches()
+        ]
+        told = [packet.abort.message for batch in batches for packet in batch.packets][-1]
+        assert (words or "closed the connection without a goodbye") in told
+        writer.close()
+        await until(lambda: len(server.links) == 1)
+        assert await collect(hop.link.calls.call("n", source(TextInput("a")), CONTEXT)) == [
+            TextInput("a")
+        ]
+
+
+async def test_a_peer_that_reads_no_more_does_not_keep_the_server(tmp_path: Path) -> None:
+    service = Service()
+    server = HopServer(service)
+    await server.start(f"unix:{tmp_path}/hop")
+    _, writer = await asyncio.open_unix_connection(tmp_path / "hop")
+    writer.transport.pause_reading()
+    opened = pb.Packet(call=1, open=pb.Open(node="n", window=10_000))
+    flood = pb.Packet(call=1, sequence=1)
+    Codec().encode(Data("x" * 400_000), flood.frame)
+    hello = pb.Packet(hello=pb.Hello(version=1, window=10_000, max_message_bytes=2**20))
+    batch = pb.Batch(packets=[hello, opened, flood]).SerializeToString()
+    writer.write(HEAD.pack(len(batch)) + batch)
+    await until(lambda: service.made == 1)
+    async with asyncio.timeout(5):
+        await server.stop()
+    writer.close()
+
+
+async def test_certificates_and_more_services_need_a_tcp_address(tmp_path: Path) -> None:
+    tls = MutualTls(tmp_path, tmp_path, tmp_path)
+    with pytest.raises(BadInput, match="stays on this host"):
+        Hop(f"unix:{tmp_path}/hop", tls=tls)
+    with pytest.raises(BadInput, match="stays on this host"):
+        await HopServer(Service(), tls=tls).start(f"unix:{tmp_path}/hop")
+    with pytest.raises(BadInput, match="give HOST:PORT"):
+        await HopServer(Service()).start(f"unix:{tmp_path}/hop", also=print)
 
 
 class Wire:
