@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -87,7 +87,7 @@ class Version:
             self.count(fault=False)
 
     @contextmanager
-    def held(self) -> Iterator[Version]:
+    def held(self) -> Generator[Version]:
         """Keep the version open meanwhile, as a session does."""
         self._holds += 1
         try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 from playwright.async_api import Browser, Page
 
-from motet.pipelines import Graph, build
+from motet.pipelines import Graph, build, load
 from motet.pipelines.spec import PipelineSpec
 
 from ..support.serving import serving
@@ -84,6 +86,35 @@ async def test_reads_well_at_both_widths(
     current = await seen.page.inner_text("#views [aria-current=page]")
     assert current == "Watch"
     await seen.check_clean()
+
+
+@pytest.mark.timeout(60)
+async def test_versions_and_changed_graphs_show_as_they_come(
+    browser: Browser, tmp_path: Path
+) -> None:
+    engines = "motet.streaming.bench.engines"
+    nodes = {"llm": {"use": f"{engines}:Answer"}}
+    file = tmp_path / "chat.yaml"
+    spec: dict[str, Any] = {"name": "chat", "nodes": nodes, "edges": ["input -> llm -> output"]}
+    file.write_text(yaml.safe_dump(spec))
+    with serving(load(file)) as url:
+        seen = await visit(browser, f"{url}/#watch", view="watch")
+        await seen.page.wait_for_selector(".node")
+        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            nodes["llm"]["options"] = {"text": "New."}  # type: ignore[assignment]
+            file.write_text(yaml.safe_dump(spec))
+            await http.post("/v1/admin/pipelines/chat/canary", json={"share": 0.25})
+            await seen.page.get_by_text("canary, 25 %").wait_for()
+            await seen.page.get_by_text("stable, 75 %").wait_for()
+            await http.post("/v1/admin/pipelines/chat/canary/promote", json={})
+            await seen.page.get_by_text("canary, 25 %").wait_for(state="detached")
+            nodes["say"] = {"use": f"{engines}:Say"}
+            spec["edges"] = ["input -> llm -> say -> output"]
+            file.write_text(yaml.safe_dump(spec))
+            assert (await http.post("/v1/admin/reload", json={})).status_code == 200
+            await seen.page.locator(".node-name", has_text="say").wait_for()
+            assert await seen.page.locator("section.pipeline").count() == 1
+        await seen.check_clean()
 
 
 @pytest.mark.timeout(40)

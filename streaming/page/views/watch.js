@@ -3,7 +3,7 @@
 import { el } from "../dom.js";
 import { authorization, storedKey } from "../voice/client.js";
 import { parse } from "../watch/metrics.js";
-import { PipelineView } from "../watch/pipeline.js";
+import { PipelineView, shapeOf } from "../watch/pipeline.js";
 
 export const id = "watch";
 export const title = "Watch";
@@ -36,10 +36,11 @@ export function summary({ ready, pipelines }) {
 /** What changed between two looks that is worth reading aloud. */
 export function changes(before, after) {
   const said = [];
-  for (const { name, ready, nodes } of after.pipelines) {
+  for (const { name, ready, nodes, versions } of after.pipelines) {
     const old = before.pipelines.find((one) => one.name === name);
     if (!old) continue;
     if (old.ready !== ready) said.push(`${name} is ${ready ? "ready" : "not ready"}`);
+    if (old.versions[0].version !== versions[0].version) said.push(`${name} is at version ${versions[0].version}`);
     for (const { node, replicas } of nodes) {
       const was = old.nodes.find((one) => one.node === node)?.replicas.length;
       if (was !== replicas.length) said.push(`${node} has ${count(replicas.length, "replica", "replicas")}`);
@@ -87,7 +88,7 @@ class WatchView {
     this.root.classList.remove("stale");
     [this.heading.textContent, this.text.textContent] = summary(status);
     for (const pipeline of status.pipelines) {
-      if (!this.views.has(pipeline.name)) this.add(pipeline);
+      if (this.views.get(pipeline.name)?.shape !== shapeOf(pipeline)) this.add(pipeline);
       this.views.get(pipeline.name).update(pipeline, samples, atS);
     }
     if (this.last) {
@@ -99,8 +100,11 @@ class WatchView {
 
   add(pipeline) {
     const view = new PipelineView(pipeline);
+    const old = this.views.get(pipeline.name);
     this.views.set(pipeline.name, view);
-    this.list.append(view.node);
+    if (old) old.node.replaceWith(view.node);
+    else this.list.append(view.node);
+    old?.close();
     view.graph.layOut();
   }
 

@@ -13,7 +13,7 @@ let arrows = 0;
 const labelWidth = (name) => (name === "conversation" ? 118 : 44);
 
 export class Graph {
-  /** `pipeline` is one of `/v1/status`; its graph doesn't change while the server runs. */
+  /** `pipeline` is one of `/v1/status`; a reload that changes its graph needs a new one of these. */
   constructor(pipeline) {
     this.graph = columns(pipeline.edges);
     this.cards = new Map(pipeline.nodes.map(({ node }) => [node, new NodeCard(node)]));

@@ -8,7 +8,7 @@ const COLUMNS = ["Component", "Model", "Replicas", "Active", "Waiting", "Refused
 const seconds = (value) => (value < 1 ? `${Math.round(value * 1000)} ms` : `${value.toFixed(1)} s`);
 
 /** What is worth saying of a pipeline beyond its nodes, as [label, value, note]. */
-export function facts({ name, sessions, max_sessions: most }, samples) {
+export function facts({ name, sessions, max_sessions: most, versions }, samples) {
   const at = { pipeline: name };
   const doors = samples.filter(({ name: metric, labels, value }) => metric === "motet_sessions" && labels.pipeline === name && value > 0);
   const rows = [["Sessions", `${sessions} of ${most}`, doors.map(({ labels, value }) => `${value} ${labels.door}`).join(", ")]];
@@ -19,8 +19,20 @@ export function facts({ name, sessions, max_sessions: most }, samples) {
   }
   const heard = median(samples, "motet_stage_seconds", { ...at, stage: "voice_to_voice" });
   if (heard !== null) rows.push(["Answered after", seconds(heard), "at the median"]);
-  return rows;
+  return [...rows, ...versionFacts(versions)];
 }
+
+/** A row for each version, once there is more than one. */
+function versionFacts(versions) {
+  if (versions.length < 2) return [];
+  return versions.map(({ version, role, share, sessions, runs, faults }) => {
+    const part = role === "retiring" ? "running out" : `${role}, ${Math.round(share * 100)} %`;
+    return [`Version ${version}`, part, `${sessions} open, ${faults} of ${runs} failed`];
+  });
+}
+
+/** What a view of a pipeline is built on: it is built anew when a reload changes this. */
+export const shapeOf = ({ nodes, edges }) => JSON.stringify([nodes.map(({ node }) => node), edges]);
 
 function cells(status, faults) {
   const { replicas, min_replicas: least, max_replicas: most } = status;
@@ -53,6 +65,7 @@ function rowOf() {
 
 export class PipelineView {
   constructor(pipeline) {
+    this.shape = shapeOf(pipeline);
     this.graph = new Graph(pipeline);
     this.state = el("span", { class: "state" });
     this.facts = el("dl", { class: "facts" });
