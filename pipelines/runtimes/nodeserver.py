@@ -22,6 +22,10 @@ from .mux import HopServer, MutualTls
 logger = logging.getLogger("motet")
 Health = health_pb2.HealthCheckResponse
 LINK = LinkSettings(heartbeat_s=1.0, patience_s=10.0)
+SETTLE_S = 0.5
+"""How long there must be no run before the end: one may be under way from a peer that hasn't heard
+of the drain yet.
+"""
 STARTUP, READINESS, LIVENESS = "startup", "readiness", "liveness"
 
 
@@ -82,6 +86,11 @@ class NodeServer:
                 await apart.stop(0)
             await self._place.component.close()
 
+    @property
+    def active(self) -> int:
+        """Runs that it serves now."""
+        return self._server.active
+
     def _add_health(self, server: Any) -> None:
         adds: Any = health_pb2_grpc
         adds.add_HealthServicer_to_server(self._health, server)
@@ -110,8 +119,11 @@ class NodeServer:
     async def _finish(self) -> None:
         await self._say(Health.NOT_SERVING, READINESS)
         deadline_s = time.monotonic() + self._grace_s
-        while self._server.active and time.monotonic() < deadline_s:  # noqa: ASYNC110 - links have no common event
+        idle_s = time.monotonic()
+        while time.monotonic() < min(deadline_s, idle_s + SETTLE_S):
             await asyncio.sleep(0.1)
+            if self.active:
+                idle_s = time.monotonic()
 
 
 def _untyped(module: Any) -> Any:

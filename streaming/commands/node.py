@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .output import Commands
+
+if TYPE_CHECKING:
+    from ...pipelines.runtimes.nodeserver import NodeServer
+    from ...pipelines.runtimes.podcost import PodCost
 
 
 def add(commands: Commands) -> None:
@@ -20,6 +26,9 @@ def add(commands: Commands) -> None:
     command.add_argument("--cpus", type=float, help="cores that it may use; default: all")
     command.add_argument("--grace-s", type=float, default=3600.0, help="for what runs at SIGTERM")
     command.add_argument("--tls-dir", type=Path, help="ca.crt, tls.crt, tls.key")
+    command.add_argument(
+        "--pod", metavar="NAME", help="this pod of Kubernetes: keep its deletion cost at its runs"
+    )
     command.set_defaults(command=run_node)
 
 
@@ -32,6 +41,7 @@ def run_node(parsed: argparse.Namespace) -> int:
     from ...pipelines import load
     from ...pipelines.runtimes.mux import MutualTls
     from ...pipelines.runtimes.nodeserver import NodeServer
+    from ...pipelines.runtimes.podcost import PodCost
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     graph = load(parsed.file)
@@ -43,5 +53,18 @@ def run_node(parsed: argparse.Namespace) -> int:
     resources = Resources(cpus, node.spec.resources.gpus)
     tls = MutualTls.of(parsed.tls_dir) if parsed.tls_dir else None
     server = NodeServer(node, resources, tls=tls, grace_s=parsed.grace_s)
-    uvloop.run(server.serve(parsed.address, health_address=parsed.health_address))
+    cost = PodCost(parsed.pod) if parsed.pod else None
+    uvloop.run(_serve(server, cost, parsed.address, parsed.health_address))
     return 0
+
+
+async def _serve(
+    server: NodeServer, cost: PodCost | None, address: str, health_address: str | None
+) -> None:
+    telling = asyncio.create_task(cost.run(lambda: server.active)) if cost else None
+    try:
+        await server.serve(address, health_address=health_address)
+    finally:
+        if telling is not None:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
