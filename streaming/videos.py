@@ -17,7 +17,8 @@ from .imagesrequest import from_form, validated
 from .server import Server, principal_of, server_of
 from .upload import Form, received
 from .videosrequest import RemixRequest, VideoRequest
-from .videostasks import NotFound, Variant, Video, VideoStore, VideoTasks
+from .videostasks import VideoTasks
+from .videostore import NotFound, NotReady, Variant, Video, VideoStore
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -43,8 +44,16 @@ Ours = Annotated[Server, Depends(server_of)]
 
 @asynccontextmanager
 async def opened(app: FastAPI, server: Server) -> AsyncGenerator[None]:
-    """Keep clips while the app lives, where a pipeline makes them."""
+    """Keep clips where a pipeline makes them: as jobs, or for as long as the app lives."""
     if not makers(server, clips=True):
+        yield
+        return
+    jobs = getattr(app.state, "jobs", None)
+    if jobs is not None:
+        from .videosjobs import VideoJobs
+
+        names = lambda: [one.name for one in makers(server, clips=True)]  # noqa: E731
+        app.state.videos = VideoJobs(jobs, names)
         yield
         return
     async with VideoTasks(server.settings.data_dir / "videos") as tasks:
@@ -97,9 +106,10 @@ async def json_of(request: Request, kind: Any) -> Any:
 async def take(
     server: Server, store: VideoStore, asker: Principal, body: VideoRequest, image: bytes | None
 ) -> Json:
-    """Hand a request to the store."""
+    """Hand a request to the store; what can't be read in it is told now."""
     pipeline = chosen(server, body.model, clips=True)
-    return shape(await store.create(pipeline, asker, body.frame(image)))
+    body.frame(image)
+    return shape(await store.create(pipeline, asker, body, image))
 
 
 @router.get("/v1/videos")
@@ -111,22 +121,17 @@ async def listed(
     order: Literal["asc", "desc"] = "desc",
 ) -> Json:
     """The key's clips; `after` is the id that the last page ended with."""
-    videos = await store.many(asker.name)
-    if order == "desc":
-        videos.reverse()
     if after is not None:
-        places = [place for place, video in enumerate(videos) if video.id == after]
-        if not places:
-            raise BadInput(f"no video {after!r:.60}", where="after", param="after")
-        videos = videos[places[0] + 1 :]
+        await store.get(after, asker.name)
     limit = min(max(limit, 1), 100)
-    page = [shape(video) for video in videos[:limit]]
+    found = await store.many(asker.name, after=after, limit=limit + 1, oldest_first=order == "asc")
+    page = [shape(video) for video in found[:limit]]
     return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else None,
         "last_id": page[-1]["id"] if page else None,
-        "has_more": len(videos) > limit,
+        "has_more": len(found) > limit,
     }
 
 
@@ -141,7 +146,10 @@ async def content(
     store: Store, asker: Asker, video_id: str, variant: Variant = "video"
 ) -> FileResponse:
     """The clip, its middle frame, or a sheet of its frames."""
-    path = await store.content(video_id, asker.name, variant)
+    video = await store.get(video_id, asker.name)
+    if video.status != "completed":
+        raise NotReady(f"the video is {video.status}", where=video_id)
+    path = await store.content(video, variant)
     return FileResponse(path, media_type=TYPES[variant], filename=path.name)
 
 
@@ -157,17 +165,16 @@ async def remix(request: Request, server: Ours, store: Store, asker: Asker, vide
     """The same request with other words; with the same seed, so that what can stay does."""
     body: RemixRequest = await json_of(request, RemixRequest)
     old = await store.get(video_id, asker.name)
-    seed = old.meta.get("seed", old.asked.seed)
-    asked = replace(old.asked, prompt=body.prompt, seed=seed)
-    pipeline = server.pipelines[old.model]
-    return shape(await store.create(pipeline, asker, asked, remixed_from=video_id))
+    seed = old.meta.get("seed", old.wish.seed)
+    wish = old.wish.model_copy(update={"prompt": body.prompt, "seed": seed})
+    pipeline, image = server.pipelines[old.model], await store.picture(old)
+    return shape(await store.create(pipeline, asker, wish, image, remixed_from=video_id))
 
 
 def shape(video: Video) -> Json:
     """A clip as clients see it; `motet` tells its seed and what was saved."""
-    asked = video.asked
-    size = video.size or (f"{asked.width}x{asked.height}" if asked.width else "auto")
-    seconds = video.seconds or asked.options.get("seconds")
+    size = video.size or video.wish.size or "auto"
+    seconds = video.seconds or video.wish.seconds
     error = {"code": video.error[0], "message": video.error[1]} if video.error else None
     return {
         "id": video.id,
@@ -178,7 +185,7 @@ def shape(video: Video) -> Json:
         "created_at": int(video.created_at),
         "completed_at": int(video.completed_at) if video.completed_at else None,
         "expires_at": int(video.expires_at) if video.expires_at else None,
-        "prompt": asked.prompt,
+        "prompt": video.wish.prompt,
         "size": size,
         "seconds": f"{seconds:g}" if seconds else "auto",
         "error": error,

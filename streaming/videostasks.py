@@ -1,4 +1,5 @@
-"""The clips that this process makes and keeps: a bounded store, one clip at a time per pipeline.
+"""Clips that this process makes and keeps, where there are no jobs: a bounded store, one clip at a
+time per pipeline.
 
 Files lie in the data folder; what is known of them lives with the process, so a restart forgets
 clips, and removes their files.
@@ -12,86 +13,32 @@ import secrets
 import shutil
 import time
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from ..components.errors import ComponentFailed, MotetError, Overloaded
-from ..components.frames import Generate, Progress, VideoClip
+from ..components.errors import BadInput, ComponentFailed, MotetError, Overloaded
+from ..components.frames import Progress, VideoClip
 from ..pipelines.pipeline import Pipeline
 from .auth import Principal
 from .videoscoding import spritesheet, thumbnail, write_mp4
+from .videosrequest import VideoRequest
+from .videostore import RETENTION_S, NotFound, Variant, Video
 
 log = logging.getLogger("motet.videos")
 
-Status = Literal["queued", "in_progress", "completed", "failed"]
-Variant = Literal["video", "thumbnail", "spritesheet"]
 SUFFIXES: dict[Variant, str] = {"video": ".mp4", "thumbnail": ".webp", "spritesheet": ".jpg"}
-RETENTION_S = 24 * 3600.0
 MOST_KEPT = 500
 MOST_WAITING = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Video:
-    """A clip that was asked for. `progress` in 0..100; times are of the wall clock.
+@dataclass(slots=True)
+class _Kept:
+    """A clip with what only this store needs of it."""
 
-    `meta` is what the component told of the finished clip.
-    """
-
-    id: str
+    video: Video
     owner: str
-    model: str
-    asked: Generate
-    created_at: float
-    priority: int = 0
-    status: Status = "queued"
-    progress: float = 0.0
-    completed_at: float | None = None
-    expires_at: float | None = None
-    size: str = ""
-    seconds: float | None = None
-    error: tuple[str, str] | None = None
-    remixed_from: str | None = None
-    meta: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-class VideoStore(Protocol):
-    """What the routes need of whoever makes and keeps clips."""
-
-    async def create(
-        self, pipeline: Pipeline, owner: Principal, asked: Generate, *, remixed_from: str = ""
-    ) -> Video:
-        """Take a clip in; it is made in the background. Raises `Overloaded`."""
-        ...
-
-    async def get(self, video_id: str, owner: str) -> Video:
-        """A clip of that owner. Raises `NotFound`."""
-        ...
-
-    async def many(self, owner: str) -> list[Video]:
-        """All clips of an owner, the oldest first."""
-        ...
-
-    async def content(self, video_id: str, owner: str, variant: Variant) -> Path:
-        """The file. Raises `NotFound`, `NotReady`."""
-        ...
-
-    async def delete(self, video_id: str, owner: str) -> Video:
-        """Remove it, stopping its work. Raises `NotFound`."""
-        ...
-
-
-class NotFound(MotetError):
-    """There is no such clip, or it is another key's."""
-
-    code = "not_found"
-
-
-class NotReady(MotetError):
-    """The clip isn't made yet, or failed."""
-
-    code = "conflict"
+    image: bytes | None
 
 
 class VideoTasks:
@@ -99,7 +46,7 @@ class VideoTasks:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._videos: dict[str, Video] = {}
+        self._kept: dict[str, _Kept] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turns: dict[str, asyncio.Semaphore] = {}
 
@@ -114,74 +61,79 @@ class VideoTasks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def create(
-        self, pipeline: Pipeline, owner: Principal, asked: Generate, *, remixed_from: str = ""
+        self,
+        pipeline: Pipeline,
+        asker: Principal,
+        wish: VideoRequest,
+        image: bytes | None,
+        *,
+        remixed_from: str | None = None,
     ) -> Video:
         """Take a clip in; it is made in the background, after those before it.
 
         Raises:
+            BadInput: the picture came twice.
             Overloaded: `MOST_WAITING` clips wait, or `MOST_KEPT` are kept.
         """
         await self._expire()
+        if image is not None and wish.input_reference is not None:
+            raise BadInput("a picture came twice", param="input_reference")
         if len(self._tasks) >= MOST_WAITING:
             raise Overloaded(f"{MOST_WAITING} clips wait already", where="videos", retry_after_s=30)
-        if len(self._videos) >= MOST_KEPT:
+        if len(self._kept) >= MOST_KEPT:
             raise Overloaded(f"{MOST_KEPT} clips are kept; delete some", where="videos")
-        video = Video(
-            f"video_{secrets.token_hex(12)}",
-            owner.name,
-            pipeline.name,
-            asked,
-            time.time(),
-            priority=owner.priority,
-            remixed_from=remixed_from or None,
-        )
-        self._videos[video.id] = video
-        task = asyncio.create_task(self._make(video.id, pipeline), name=video.id)
-        self._tasks[video.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(video.id, None))
+        video_id = f"video_{secrets.token_hex(12)}"
+        video = Video(video_id, pipeline.name, wish, time.time(), remixed_from=remixed_from)
+        self._kept[video_id] = _Kept(video, asker.name, image)
+        task = asyncio.create_task(self._make(video_id, pipeline, asker.priority), name=video_id)
+        self._tasks[video_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(video_id, None))
         return video
 
     async def get(self, video_id: str, owner: str) -> Video:
         """A clip of that owner. Raises `NotFound`."""
         await self._expire()
-        found = self._videos.get(video_id)
+        found = self._kept.get(video_id)
         if found is None or found.owner != owner:
             raise NotFound(f"no video {video_id!r:.60}", where="videos")
-        return found
+        return found.video
 
-    async def many(self, owner: str) -> list[Video]:
-        """All clips of an owner, the oldest first."""
+    async def many(
+        self, owner: str, *, after: str | None, limit: int, oldest_first: bool
+    ) -> list[Video]:
+        """Clips of an owner in order, those behind `after`."""
         await self._expire()
-        return [video for video in self._videos.values() if video.owner == owner]
+        videos = [kept.video for kept in self._kept.values() if kept.owner == owner]
+        if not oldest_first:
+            videos.reverse()
+        places = [place for place, video in enumerate(videos) if video.id == after]
+        first = places[0] + 1 if places else 0
+        return videos[first : first + limit]
 
-    async def content(self, video_id: str, owner: str, variant: Variant) -> Path:
-        """The file.
+    async def picture(self, video: Video) -> bytes | None:
+        """The picture that it started from, if it came as a file."""
+        kept = self._kept.get(video.id)
+        return None if kept is None else kept.image
 
-        Raises:
-            NotFound: there is no such clip.
-            NotReady: it isn't made yet, or failed.
-        """
-        video = await self.get(video_id, owner)
-        if video.status != "completed":
-            raise NotReady(f"the video is {video.status}", where=video_id)
-        return self._path(video_id, variant)
+    async def content(self, video: Video, variant: Variant) -> Path:
+        """A file of a completed clip."""
+        return self._path(video.id, variant)
 
-    async def delete(self, video_id: str, owner: str) -> Video:
-        """Remove a clip and its files, stopping its work."""
-        video = await self.get(video_id, owner)
+    async def delete(self, video_id: str, owner: str) -> None:
+        """Remove a clip and its files, stopping its work. Raises `NotFound`."""
+        await self.get(video_id, owner)
         task = self._tasks.get(video_id)
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await self._forget(video_id)
-        return video
 
-    async def _make(self, video_id: str, pipeline: Pipeline) -> None:
+    async def _make(self, video_id: str, pipeline: Pipeline, priority: int) -> None:
         turn = self._turns.setdefault(pipeline.name, asyncio.Semaphore(1))
         async with turn:
             self._change(video_id, status="in_progress")
             try:
-                clip = await self._run(video_id, pipeline)
+                clip = await self._run(video_id, pipeline, priority)
                 await asyncio.to_thread(self._write, video_id, clip)
             except MotetError as error:
                 self._end(video_id, status="failed", error=(error.code, error.message))
@@ -200,10 +152,11 @@ class VideoTasks:
                     meta=dict(clip.meta),
                 )
 
-    async def _run(self, video_id: str, pipeline: Pipeline) -> VideoClip:
-        video = self._videos[video_id]
+    async def _run(self, video_id: str, pipeline: Pipeline, priority: int) -> VideoClip:
+        kept = self._kept[video_id]
+        asked = kept.video.wish.frame(kept.image)
         clip: VideoClip | None = None
-        run = pipeline.ask(video.asked, key=video.owner, priority=video.priority)
+        run = pipeline.ask(asked, key=kept.owner, priority=priority)
         async with aclosing(run) as frames:
             async for frame in frames:
                 if isinstance(frame, Progress) and frame.total:
@@ -224,7 +177,8 @@ class VideoTasks:
         return self._folder / f"{video_id}{SUFFIXES[variant]}"
 
     def _change(self, video_id: str, **changes: Any) -> None:
-        self._videos[video_id] = replace(self._videos[video_id], **changes)
+        kept = self._kept[video_id]
+        kept.video = replace(kept.video, **changes)
 
     def _end(self, video_id: str, **changes: Any) -> None:
         now = time.time()
@@ -232,12 +186,12 @@ class VideoTasks:
 
     async def _expire(self) -> None:
         now = time.time()
-        for video in list(self._videos.values()):
-            if video.expires_at is not None and video.expires_at < now:
-                await self._forget(video.id)
+        for kept in list(self._kept.values()):
+            if kept.video.expires_at is not None and kept.video.expires_at < now:
+                await self._forget(kept.video.id)
 
     async def _forget(self, video_id: str) -> None:
-        self._videos.pop(video_id, None)
+        self._kept.pop(video_id, None)
         for variant in SUFFIXES:
             path = self._path(video_id, variant)
             await asyncio.to_thread(path.unlink, missing_ok=True)

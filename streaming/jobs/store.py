@@ -21,6 +21,25 @@ _PLACE = (
     b" AND owner_limit > (SELECT count(*) FROM motet_jobs other WHERE other.owner ="
     b" motet_jobs.owner AND other.state = 'running' AND other.id <> %(id)s)"
 )
+_INSERT = """
+WITH made AS (
+    INSERT INTO motet_jobs (id, owner, pipeline, priority, input, options, metadata, webhook,
+        owner_limit, retention_s)
+    SELECT id, owner, pipeline, priority, input, options, metadata, webhook, owner_limit,
+        retention_s
+    FROM jsonb_to_recordset(%(rows)s) AS given (id text, owner text, pipeline text,
+        priority integer, input jsonb, options jsonb, metadata jsonb, webhook jsonb,
+        owner_limit integer, retention_s double precision)
+    RETURNING *
+), queued AS (
+    SELECT procrastinate_defer_jobs_v1(array_agg(
+        ROW(%(queue)s, %(task)s, made.priority, made.id, NULL, jsonb_build_object('job', made.id),
+            NULL)::procrastinate_job_to_defer_v1 ORDER BY given.place)) AS ids
+    FROM made JOIN (SELECT value ->> 'id' AS id, place
+        FROM jsonb_array_elements(%(rows)s) WITH ORDINALITY AS one (value, place)) given USING (id)
+)
+SELECT made.* FROM made, queued
+"""
 FINAL = ("completed", "failed", "cancelled")
 Json = dict[str, Any]
 
@@ -33,7 +52,8 @@ class Fenced(MotetError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A row of `motet_jobs`. `attempt` counts starts and fences workers of earlier ones."""
+    """A row of `motet_jobs`. `attempt` counts starts and fences workers of earlier ones; `refused`
+    are those starts that found no place to run."""
 
     id: str
     owner: str
@@ -55,23 +75,21 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     expires_at: datetime | None
+    refused: int
 
 
-async def insert(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """New jobs, queued."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            "INSERT INTO motet_jobs (id, owner, pipeline, priority, input, options, metadata,"
-            " webhook, owner_limit, retention_s) VALUES (%(id)s, %(owner)s, %(pipeline)s,"
-            " %(priority)s, %(input)s, %(options)s, %(metadata)s, %(webhook)s, %(owner_limit)s,"
-            " %(retention_s)s)",
-            [
-                {**row}
-                | {name: Jsonb(row[name]) for name in ("input", "options", "metadata")}
-                | {"webhook": Jsonb(row["webhook"]) if row["webhook"] else None}
-                for row in rows
-            ],
-        )
+async def insert(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], queue: str, task: str
+) -> list[Job]:
+    """New jobs, in Procrastinate's queue as well, by one statement: one round trip in autocommit.
+
+    The jobs come back in the order of the rows.
+    """
+    cursor = await connection.execute(
+        _INSERT, {"rows": Jsonb([dict(row) for row in rows]), "queue": queue, "task": task}
+    )
+    made = {row["id"]: Job(**row) for row in await cursor.fetchall()}
+    return [made[row["id"]] for row in rows]
 
 
 async def lock_request(
@@ -113,13 +131,11 @@ class JobStore:
 
     async def get(self, job_id: str, owner: str | None = None) -> Job | None:
         """A job, of that owner where one is named."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT * FROM motet_jobs WHERE id = %s AND (%s::text IS NULL OR owner = %s)",
-                (job_id, owner, owner),
-            )
-            row = await cursor.fetchone()
-        return Job(**row) if row else None
+        rows = await self._database.execute(
+            "SELECT * FROM motet_jobs WHERE id = %s AND (%s::text IS NULL OR owner = %s)",
+            (job_id, owner, owner),
+        )
+        return Job(**rows[0]) if rows else None
 
     async def many(
         self,
@@ -130,37 +146,40 @@ class JobStore:
         after: str | None,
         limit: int,
         pipelines: Sequence[str] | None = None,
+        oldest_first: bool = False,
     ) -> list[Job]:
-        """Jobs of an owner, the newest first, those behind `after` if it is given."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT * FROM motet_jobs WHERE owner = %(owner)s"
-                " AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))"
-                " AND (%(state)s::text IS NULL OR state = %(state)s)"
-                " AND (%(pipelines)s::text[] IS NULL OR pipeline = ANY(%(pipelines)s))"
-                " AND (%(after)s::text IS NULL OR (created_at, id) <"
-                " (SELECT created_at, id FROM motet_jobs WHERE id = %(after)s))"
-                " ORDER BY created_at DESC, id DESC LIMIT %(limit)s",
-                {
-                    "owner": owner,
-                    "ids": list(ids) if ids is not None else None,
-                    "state": state,
-                    "pipelines": list(pipelines) if pipelines is not None else None,
-                    "after": after,
-                    "limit": limit,
-                },
-            )
-            return [Job(**row) for row in await cursor.fetchall()]
+        """Jobs of an owner, the newest first or the oldest, those behind `after` if it is given."""
+        behind, order = (">", "ASC") if oldest_first else ("<", "DESC")
+        query = (
+            "SELECT * FROM motet_jobs WHERE owner = %(owner)s"
+            " AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))"
+            " AND (%(state)s::text IS NULL OR state = %(state)s)"
+            " AND (%(pipelines)s::text[] IS NULL OR pipeline = ANY(%(pipelines)s))"
+            f" AND (%(after)s::text IS NULL OR (created_at, id) {behind}"
+            " (SELECT created_at, id FROM motet_jobs WHERE id = %(after)s))"
+            f" ORDER BY created_at {order}, id {order} LIMIT %(limit)s"
+        )
+        rows = await self._database.execute(
+            query.encode(),
+            {
+                "owner": owner,
+                "ids": list(ids) if ids is not None else None,
+                "state": state,
+                "pipelines": list(pipelines) if pipelines is not None else None,
+                "after": after,
+                "limit": limit,
+            },
+        )
+        return [Job(**row) for row in rows]
 
     async def start(self, job_id: str) -> Job | None:
         """Take a job on: its attempt goes up by one. None: it is over, or its owner has as many
         jobs at work as allowed (then it stays "queued")."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                _START + b" AND owner_limit IS NULL RETURNING *", {"id": job_id}
-            )
-            row = await cursor.fetchone()
-            if row is None:
+        rows = await self._database.execute(
+            _START + b" AND owner_limit IS NULL RETURNING *", {"id": job_id}
+        )
+        if not rows:
+            async with self._database.transaction() as connection:
                 # Two workers must not both find the last free place.
                 await connection.execute(
                     "SELECT pg_advisory_xact_lock(hashtext('motet ' || owner)) FROM motet_jobs"
@@ -168,16 +187,15 @@ class JobStore:
                     (job_id,),
                 )
                 cursor = await connection.execute(_START + _PLACE + b" RETURNING *", {"id": job_id})
-                row = await cursor.fetchone()
-        return Job(**row) if row else None
+                rows = await cursor.fetchall()
+        return Job(**rows[0]) if rows else None
 
     async def chunks(self, job_id: str) -> list[Json]:
         """What was kept of a job, in the order it was made."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT value FROM motet_chunks WHERE job = %s ORDER BY number", (job_id,)
-            )
-            return [row["value"] for row in await cursor.fetchall()]
+        rows = await self._database.execute(
+            "SELECT value FROM motet_chunks WHERE job = %s ORDER BY number", (job_id,)
+        )
+        return [row["value"] for row in rows]
 
     async def keep(self, job: Job, key: str, value: Json) -> None:
         """Keep a chunk's result.
@@ -185,33 +203,33 @@ class JobStore:
         Raises:
             Fenced: the job is another worker's now.
         """
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "INSERT INTO motet_chunks (job, key, attempt, value) SELECT id, %(key)s, attempt,"
-                " %(value)s FROM motet_jobs WHERE id = %(job)s AND attempt = %(attempt)s"
-                " AND state = 'running' FOR SHARE ON CONFLICT (job, key) DO UPDATE"
-                " SET value = excluded.value, attempt = excluded.attempt RETURNING key",
-                {"job": job.id, "attempt": job.attempt, "key": key, "value": Jsonb(value)},
-            )
-            if await cursor.fetchone() is None:
-                raise Fenced("taken over, cancelled or deleted", where=job.id)
+        kept = await self._database.execute(
+            "INSERT INTO motet_chunks (job, key, attempt, value) SELECT id, %(key)s, attempt,"
+            " %(value)s FROM motet_jobs WHERE id = %(job)s AND attempt = %(attempt)s"
+            " AND state = 'running' FOR SHARE ON CONFLICT (job, key) DO UPDATE"
+            " SET value = excluded.value, attempt = excluded.attempt RETURNING key",
+            {"job": job.id, "attempt": job.attempt, "key": key, "value": Jsonb(value)},
+        )
+        if not kept:
+            raise Fenced("taken over, cancelled or deleted", where=job.id)
 
     async def progress(self, job: Job, done: float, total: float) -> None:
         """How far a job is. Raises `Fenced`."""
         await self._guarded(job, "done = %(done)s, total = %(total)s", done=done, total=total)
 
-    async def requeue(self, job: Job) -> None:
-        """Give a job back, to be taken on later. Raises `Fenced`."""
-        await self._guarded(job, "state = 'queued'")
+    async def requeue(self, job: Job, *, refused: bool = False) -> None:
+        """Give a job back, to be taken on later; `refused`: it found no place to run, which is no
+        failure. Raises `Fenced`."""
+        change = ", refused = refused + 1" if refused else ""
+        await self._guarded(job, f"state = 'queued'{change}")
 
     async def _guarded(self, job: Job, change: str, **values: Any) -> None:
         query = (
             f"UPDATE motet_jobs SET {change} WHERE id = %(id)s AND attempt = %(attempt)s"
             " AND state = 'running' RETURNING id"
         )
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                query.encode(), {"id": job.id, "attempt": job.attempt, **values}
-            )
-            if await cursor.fetchone() is None:
-                raise Fenced("taken over, cancelled or deleted", where=job.id)
+        found = await self._database.execute(
+            query.encode(), {"id": job.id, "attempt": job.attempt, **values}
+        )
+        if not found:
+            raise Fenced("taken over, cancelled or deleted", where=job.id)

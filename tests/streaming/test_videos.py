@@ -19,6 +19,7 @@ from serving import serving
 
 from motet.pipelines import Graph, build
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.jobs import door
 from motet.streaming.videoscoding import spritesheet, write_mp4
 
 pytestmark = [
@@ -34,12 +35,21 @@ def graph(folder: Path) -> Graph:
     return build(PipelineSpec.model_validate(spec))
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory, postgres: str) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["jobs", "this process"])
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A server that keeps clips as jobs, and one without what jobs need."""
     made = graph(tinydiffusion.clips(tmp_path_factory.mktemp("model")))
-    data = tmp_path_factory.mktemp("data")
-    with serving(made, data_dir=data, database_url=postgres) as where:
-        yield where
+    settings: dict[str, object] = {"data_dir": tmp_path_factory.mktemp("data")}
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "jobs":
+            pytest.importorskip("procrastinate")
+            settings["database_url"] = request.getfixturevalue("postgres")
+        else:
+            patch.setattr(door, "PACKAGES", ("no_such_package",))
+        with serving(made, **settings) as where:
+            yield where
 
 
 @pytest.fixture
@@ -91,6 +101,21 @@ def test_a_remix_keeps_the_seed_and_says_where_it_comes_from(client: OpenAI) -> 
     assert second.prompt == "a dog"
     assert second.model_extra is not None
     assert second.model_extra["motet"]["seed"] == 11
+
+
+def test_a_remix_starts_from_the_same_picture(client: OpenAI) -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (32, 32), (250, 10, 10)).save(out, "PNG")
+    asked = {"seed": 4, "strength": 0.5}
+    reference = ("red.png", out.getvalue())
+    first = client.videos.create_and_poll(
+        prompt="a cat", input_reference=reference, poll_interval_ms=50, extra_body=asked
+    )
+    again = client.videos.remix(first.id, prompt="a cat")
+    again = client.videos.poll(again.id, poll_interval_ms=50)
+    made = [client.videos.download_content(one.id).read() for one in (first, again)]
+    assert again.status == "completed"
+    assert np.array_equal(frames_of(made[0])[0], frames_of(made[1])[0])
 
 
 def test_a_clip_can_start_from_a_picture(client: OpenAI) -> None:

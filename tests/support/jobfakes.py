@@ -113,7 +113,7 @@ class Paint(Component):
 
 
 class Film(Component):
-    """Makes clips of black frames."""
+    """Makes clips of black frames, unless the prompt says "broken"."""
 
     accepts = (Generate,)
     emits = (VideoClip, Progress)
@@ -121,6 +121,8 @@ class Film(Component):
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:
             if isinstance(frame, Generate):
+                if "broken" in frame.prompt:
+                    raise BadInput("the film is torn")
                 shape = (frame.frames or 6, frame.height or 32, frame.width or 32, 3)
                 yield VideoClip(np.zeros(shape, np.uint8), frame.fps or 6, meta={"seed": 3})
 
