@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..errors import BadInput
+from ..errors import BadInput, nearest
 from ..frames import ImagePart, Message, Prompt, Tool
 from ..interleave import pieces
 
@@ -103,18 +103,13 @@ def schema_json(schema: Mapping[str, Any]) -> Json:
     }
 
 
-def refuse_adapter(prompt: Prompt, *, where: str) -> None:
-    """For engines that have no adapters.
-
-    Raises:
-        BadInput: the prompt names one.
-    """
-    if prompt.adapter is not None:
-        raise BadInput(
-            f"adapter {prompt.adapter!r}: this engine has none; llm/remote can name them",
-            where=where,
-            param="adapter",
-        )
+def check_adapter(prompt: Prompt, known: Iterable[str] = (), *, where: str) -> None:
+    """Raises `BadInput` where the prompt names an adapter that isn't known."""
+    names = list(known)
+    if prompt.adapter is None or prompt.adapter in names:
+        return
+    possible = nearest(prompt.adapter, names) if names else "this node has none"
+    raise BadInput(f"adapter {prompt.adapter!r}: {possible}", where=where, param="adapter")
 
 
 def request_body(

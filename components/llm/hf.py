@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -28,7 +28,7 @@ from ..frames import (
 )
 from ..models import lacking, locate
 from ..vlm import Picture, picture_of
-from .chat import choice_json, refuse_adapter
+from .chat import check_adapter, choice_json
 from .detokenise import Detokeniser
 from .guide import Guide, Guides
 from .hfloop import HfLoop, Request
@@ -53,6 +53,9 @@ class HfLlmOptions(Options):
     top_p: float = Field(0.95, gt=0, le=1)
     prompt_stretch: int = Field(
         512, ge=16, description="prompt tokens per step: what others wait for, and a cancel"
+    )
+    adapters: Mapping[str, str] = Field(
+        default_factory=dict[str, str], description="LoRAs: a name, and its folder or hub id"
     )
     prefix_cache_mib: int = Field(
         256,
@@ -87,7 +90,8 @@ class HfLlm(Component):
     def requirements(cls, setup: Setup) -> list[str]:
         if not setup.model:
             return ["llm/hf needs `model:`, a folder or hub id of a model for transformers"]
-        return lacking(setup.model)
+        adapters = HfLlmOptions.model_validate(dict(setup.options)).adapters.values()
+        return [lack for one in (setup.model, *adapters) for lack in lacking(one)]
 
     async def load(self) -> None:
         await asyncio.to_thread(self._load)
@@ -109,6 +113,7 @@ class HfLlm(Component):
             dtype=options.dtype,
             threads=self.setup.resources.threads,
             context_tokens=options.context_tokens,
+            adapters={name: locate(one) for name, one in options.adapters.items()},
         )
         self._writer = writer = PromptWriter(
             folder,
@@ -155,7 +160,7 @@ class HfLlm(Component):
 
     def _check(self, prompt: Prompt) -> None:
         choice_json(prompt)
-        refuse_adapter(prompt, where=self.setup.node)
+        check_adapter(prompt, self._options.adapters, where=self.setup.node)
 
     def _pictures(self, prompt: Prompt, seen: dict[int, Embedding]) -> tuple[Picture, ...]:
         """The rows of the prompt's pictures, in order."""
@@ -194,7 +199,7 @@ class HfLlm(Component):
             self._guide(prompt),
         )
         most = min(prompt.max_tokens or options.max_tokens, room)
-        return Request(ids, pictures, sampler, most, self._ends)
+        return Request(ids, pictures, sampler, most, self._ends, prompt.adapter)
 
     def _guide(self, prompt: Prompt) -> Guide | None:
         if prompt.schema is None or self._guides is None:

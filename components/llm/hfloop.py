@@ -171,6 +171,7 @@ class HfLoop:
                 [one.length for one in rows],
                 [one.ahead for one in rows],
                 self._cache,
+                [one.adapter for one in rows],
             )
             for row in reversed(range(len(rows))):
                 rows[row].length += 1
@@ -203,7 +204,10 @@ class HfLoop:
         end = min(reading.done + self._stretch, len(reading.request.ids))
         part = slice(reading.done, end)
         logits = self._model.read(
-            reading.embedded[:, part], reading.positions[..., part], reading.cache
+            reading.embedded[:, part],
+            reading.positions[..., part],
+            reading.cache,
+            reading.request.adapter,
         )
         reading.done = end
         if end == len(reading.request.ids):

@@ -6,7 +6,7 @@ Of a vision-language model only the language side is loaded; pictures come as th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicCache
 from ..errors import BadInput, MissingRequirement
 from ..hub import quiet_loading
 from ..vlm import Family, Picture, family_of
+from .hfadapters import Adapters
 from .hfslots import SlotCache
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -32,7 +33,14 @@ class HfModel:
     """
 
     def __init__(
-        self, folder: Path, *, device: str, dtype: str, threads: int, context_tokens: int
+        self,
+        folder: Path,
+        *,
+        device: str,
+        dtype: str,
+        threads: int,
+        context_tokens: int,
+        adapters: Mapping[str, Path] | None = None,
     ) -> None:
         configs: Any = AutoConfig
         config = configs.from_pretrained(str(folder), local_files_only=True)
@@ -52,6 +60,10 @@ class HfModel:
         self._embed: Any = self._model.get_input_embeddings()
         named = inspect.signature(self._model.forward).parameters
         self._cache_name = "cache" if "cache" in named else "past_key_values"
+        self._adapters = Adapters(self._model, adapters) if adapters else None
+        if self._adapters is not None:
+            self._model.to(self.device)
+            self._adapters.try_all(self.width, DTYPES[dtype], self.device)
 
     def use_threads(self) -> None:
         """Bound the thread pool; called from the thread that computes."""
@@ -96,38 +108,55 @@ class HfModel:
 
     @torch.inference_mode()
     def read(
-        self, embedded: torch.Tensor, positions: torch.Tensor, cache: DynamicCache
+        self,
+        embedded: torch.Tensor,
+        positions: torch.Tensor,
+        cache: DynamicCache,
+        adapter: str | None = None,
     ) -> torch.Tensor:
         """Read a stretch of one prompt into its cache; float32 logits of the last place (vocab,).
 
         The stretch must begin where the cache ends.
         """
-        return self._forward(embedded, positions, cache, None)[0, -1].float()
+        return self._forward(embedded, positions, cache, None, [adapter])[0, -1].float()
 
     @torch.inference_mode()
     def step(
-        self, tokens: list[int], lengths: list[int], ahead: list[int], cache: SlotCache
+        self,
+        tokens: list[int],
+        lengths: list[int],
+        ahead: list[int],
+        cache: SlotCache,
+        adapters: Sequence[str | None],
     ) -> torch.Tensor:
-        """One token more for every row: float32 logits (rows, vocab)."""
+        """One token more for every row, by its own adapter: float32 logits (rows, vocab)."""
         mask = cache.prepare(lengths)
         embedded = self._embed(torch.tensor(tokens, device=self.device)[:, None])
         places = cache.ends + torch.tensor(ahead, device=self.device)
         positions = places[:, None]
         if self.family == "qwen":
             positions = positions.expand(3, -1, -1)
-        return self._forward(embedded, positions, cache, mask)[:, -1].float()
+        return self._forward(embedded, positions, cache, mask, adapters)[:, -1].float()
 
     def _forward(
-        self, embedded: torch.Tensor, positions: torch.Tensor, cache: Any, mask: Any
+        self,
+        embedded: torch.Tensor,
+        positions: torch.Tensor,
+        cache: Any,
+        mask: Any,
+        adapters: Sequence[str | None],
     ) -> torch.Tensor:
-        return self._model(
-            inputs_embeds=embedded,
-            position_ids=positions,
-            attention_mask=mask,
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_name: cache},
-        ).logits
+        inputs: dict[str, Any] = {
+            "inputs_embeds": embedded,
+            "position_ids": positions,
+            "attention_mask": mask,
+            "use_cache": True,
+            "logits_to_keep": 1,
+            self._cache_name: cache,
+        }
+        if self._adapters is not None:
+            return self._adapters(adapters, **inputs).logits
+        return self._model(**inputs).logits
 
     def slots(self, count: int) -> SlotCache:
         """An empty cache of `count` rows."""

@@ -16,7 +16,7 @@ from ..base import Component, Context, Options, Setup
 from ..errors import BadInput, ComponentFailed, MotetError
 from ..frames import Completed, Control, Frame, Message, Prompt, TextDelta, ToolCall, Voice
 from ..models import lacking
-from .chat import refuse_adapter, request_body
+from .chat import check_adapter, request_body
 from .client import ChatClient, Endpoint
 from .gguf import DEFAULT_MODEL, gguf_file, hub_file
 from .llamachild import LlamaChild
@@ -153,7 +153,7 @@ class LlamaLlm(Component):
 
     async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
-        refuse_adapter(prompt, where=self.setup.node)
+        check_adapter(prompt, where=self.setup.node)
         if not self._sees and any(message.images for message in prompt.messages):
             raise BadInput(
                 "this model reads no images; one that does needs its projector (mmproj) in options",

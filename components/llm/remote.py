@@ -12,9 +12,9 @@ import httpx
 from pydantic import Field, HttpUrl
 
 from ..base import Component, Context, Options, Setup
-from ..errors import BadInput, MissingRequirement, nearest
+from ..errors import MissingRequirement
 from ..frames import Completed, Control, Frame, Prompt, TextDelta, ToolCall, Voice
-from .chat import request_body
+from .chat import check_adapter, request_body
 from .client import ChatClient, Endpoint
 
 
@@ -124,16 +124,10 @@ class RemoteLlm(Component):
 
     def _model_of(self, prompt: Prompt) -> str:
         """What the server calls the model, or the adapter that the prompt names."""
-        known = self._options.adapters
         if prompt.adapter is None:
             return self.setup.model or ""
-        if prompt.adapter not in known:
-            raise BadInput(
-                f"adapter {prompt.adapter!r}: {nearest(prompt.adapter, list(known))}",
-                where=self.setup.node,
-                param="adapter",
-            )
-        return known[prompt.adapter]
+        check_adapter(prompt, self._options.adapters, where=self.setup.node)
+        return self._options.adapters[prompt.adapter]
 
     async def close(self) -> None:
         if self._client is not None:

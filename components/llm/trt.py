@@ -32,7 +32,7 @@ from ..frames import (
     Voice,
 )
 from ..models import lacking, locate
-from .chat import choice_json, refuse_adapter
+from .chat import check_adapter, choice_json
 from .detokenise import Detokeniser
 from .hfprompt import PromptWriter
 from .toolprompt import ToolReader, without_tools
@@ -132,7 +132,7 @@ class TrtLlm(Component):
 
     def _check(self, prompt: Prompt) -> None:
         choice_json(prompt)
-        refuse_adapter(prompt, where=self.setup.node)
+        check_adapter(prompt, where=self.setup.node)
         node = self.setup.node
         if any(message.images for message in prompt.messages):
             raise BadInput("llm/trt reads no pictures here", where=node, param="messages")

@@ -11,7 +11,7 @@ import pytest
 from motet.components.base import Context, Setup
 from motet.components.errors import BadInput
 from motet.components.frames import Frame, Message, Prompt
-from motet.components.llm.chat import refuse_adapter
+from motet.components.llm.chat import check_adapter
 from motet.components.llm.remote import RemoteLlm
 
 
@@ -46,6 +46,6 @@ async def test_a_remote_server_is_asked_for_the_adapter() -> None:
 
 
 def test_engines_without_adapters_say_so() -> None:
-    refuse_adapter(Prompt(()), where="llm")
-    with pytest.raises(BadInput, match="'x': this engine has none"):
-        refuse_adapter(Prompt((), adapter="x"), where="llm")
+    check_adapter(Prompt(()), where="llm")
+    with pytest.raises(BadInput, match="'x': this node has none"):
+        check_adapter(Prompt((), adapter="x"), where="llm")
