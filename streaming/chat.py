@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from ..components.errors import MotetError
 from ..components.frames import Completed, Frame, Likeliest, TextDelta, ToolCall, Usage
+from .adapters import chosen
 from .auth import Principal
 from .chatparts import PartReader
 from .chatrequest import ChatRequest
@@ -104,12 +105,13 @@ async def complete(
     """Answer a conversation, whole or as server-sent events. The body is JSON, or a form with the
     JSON as its field "request" and files that parts name as "attachment:NAME"."""
     async with asked(request, server) as (body, uploads):
-        pipeline = server.find(body.model, accepts=["Prompt"])
+        pipeline, adapter = chosen(server, body.model, body.adapter)
         prompt = await body.prompt(PartReader(server, asker, uploads))
+    prompt = replace(prompt, adapter=adapter)
     head: Json = {
         "id": "chatcmpl-" + secrets.token_hex(12),
         "created": int(time.time()),
-        "model": pipeline.name,
+        "model": f"{pipeline.name}:{adapter}" if adapter else pipeline.name,
         "system_fingerprint": None,
     }
     run = partial(pipeline.ask, prompt, key=asker.name, priority=asker.priority)

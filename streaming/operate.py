@@ -13,6 +13,7 @@ from ..pipelines.graph import FRAME_TYPES, Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes.base import NodeStatus
 from ..pipelines.versions import Versions
+from .adapters import adapters_of
 from .auth import Principal
 from .metrics import CONTENT_TYPE, own_nodes
 from .server import Server, principal_of, server_of
@@ -117,14 +118,23 @@ def node_status(graph: Graph, status: NodeStatus) -> dict[str, Any]:
 
 @router.get("/v1/models")
 async def models(server: Ours, asker: Asker) -> dict[str, Any]:
-    """The pipelines as OpenAI lists models."""
-    return {"object": "list", "data": [as_model(name) for name in server.pipelines]}
+    """The pipelines as OpenAI lists models, each followed by itself with its adapters."""
+    return {"object": "list", "data": [as_model(name) for name in names(server)]}
+
+
+def names(server: Server) -> list[str]:
+    """What a client may name as its model."""
+    return [
+        name
+        for pipeline in server.pipelines.values()
+        for name in (pipeline.name, *(f"{pipeline.name}:{one}" for one in adapters_of(pipeline)))
+    ]
 
 
 @router.get("/v1/models/{name}")
 async def model(name: str, server: Ours, asker: Asker) -> JSONResponse:
     """One pipeline as OpenAI describes a model."""
-    if name not in server.pipelines:
+    if name not in names(server):
         from .problems import problem
 
         known = ", ".join(server.pipelines)
