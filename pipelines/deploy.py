@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import yaml
 
-from ..components.errors import Flaw, SpecError
 from .graph import Graph, Node
 
 Object = dict[str, Any]
 HOP_PORT, HEALTH_PORT, HTTP_PORT, GRPC_PORT = 50061, 50062, 8000, 50051
 FILE = "/etc/motet/pipeline.yaml"
+PRE_STOP_S = 5
 DRAIN_MARGIN_S = 30
+LOADS_S = 900
+"""How long a component may take to load."""
+SCRAPED_S = 5
+"""How often Prometheus reads the gateways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +30,25 @@ class DeploySettings:
     `keys_secret` has the API keys (entry `api-keys`, and `metrics-key` for Prometheus).
     `tls_secret` has `ca.crt`, `tls.crt`, `tls.key` for the connections between gateway and
     components. `models_claim` is a volume claim mounted read-only at /models. `surge` False
-    replaces a pod by stopping it first, for clusters without a spare GPU.
+    replaces a pod by stopping it first, for clusters without a spare GPU. `node_images` are the
+    images of nodes that need another than `image`: those on a GPU, say. `deletion_cost` lets the
+    pods of components tell Kubernetes which of them has the fewest runs; its access rules take a
+    right on the whole cluster to apply.
+
+    An ephemeral key is known to the gateway that made it, so several `gateways` suit clients with
+    keys of their own.
     """
 
     image: str
+    node_images: Mapping[str, str] = field(default_factory=dict[str, str])
     namespace: str = "default"
     keys_secret: str = "motet-keys"
     tls_secret: str | None = None
     prometheus_url: str = "http://prometheus-operated.monitoring.svc:9090"
     models_claim: str | None = None
-    gateways: int = 2
+    gateways: int = 1
     surge: bool = True
-
-
-def check(graph: Graph) -> None:
-    """Refuse what Kubernetes can't do.
-
-    Raises:
-        SpecError: with every setting that has no translation.
-    """
-    flaws = [
-        Flaw(
-            f"nodes.{name}.resources.gpus",
-            f"Kubernetes hands out whole GPUs, got {node.spec.resources.gpus:g}",
-        )
-        for name, node in graph.nodes.items()
-        if node.spec.resources.gpus % 1
-    ]
-    if flaws:
-        raise SpecError(flaws, file=f"{graph.name} on kubernetes")
+    deletion_cost: bool = True
 
 
 class Naming:
@@ -97,8 +92,13 @@ class Naming:
 
     @property
     def grace_s(self) -> int:
-        """The longest session, and some time to say goodbye."""
-        return math.ceil(self.graph.spec.sessions.max_age_s) + DRAIN_MARGIN_S
+        """How long what runs may go on after SIGTERM: the longest session."""
+        return math.ceil(self.graph.spec.sessions.max_age_s)
+
+    def where(self, node: str | None = None) -> str:
+        """What selects the metrics of this graph, or of one node of it, in Prometheus."""
+        found = f'namespace="{self.settings.namespace}",pipeline="{self.graph.name}"'
+        return f'{found},node="{node}"' if node else found
 
     def target(self, node: str) -> str:
         """Where the gateway finds a node's replicas: the headless service has all addresses."""
@@ -124,8 +124,13 @@ def shared(naming: Naming) -> list[Object]:
     ]
 
 
-def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object:
-    """A pod template: an unprivileged container on a read-only root, with the pipeline file."""
+def pod(
+    naming: Naming, part: str, container: Object, *, account: str = "pipeline", token: bool = False
+) -> Object:
+    """A pod template: an unprivileged container on a read-only root, with the pipeline file.
+
+    `token` mounts that of the service account named after `account`.
+    """
     settings = naming.settings
     volumes: list[Object] = [
         {"name": "pipeline", "configMap": {"name": naming.name("pipeline")}},
@@ -146,7 +151,7 @@ def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object
         mounts.append({"name": "models", "mountPath": "/models", "readOnly": True})
     whole = {
         **container,
-        "image": settings.image,
+        "image": settings.node_images.get(part, settings.image),
         "env": [{"name": "HOME", "value": "/tmp"}, *container.get("env", [])],
         "volumeMounts": mounts,
         "securityContext": {
@@ -155,7 +160,7 @@ def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object
             "capabilities": {"drop": ["ALL"]},
         },
         # Endpoints are told first: no new run comes to a pod that has begun to drain.
-        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_S}}},
     }
     return {
         "metadata": {
@@ -163,14 +168,16 @@ def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object
             "annotations": {"motet.dev/pipeline": naming.digest},
         },
         "spec": {
-            "serviceAccountName": naming.name("pipeline"),
-            "automountServiceAccountToken": False,
+            "serviceAccountName": naming.name(account),
+            "automountServiceAccountToken": token,
             # Kubernetes' own MOTET_… variables would look like settings.
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": grace_s,
+            # The sleep before SIGTERM counts, and goodbyes take a moment.
+            "terminationGracePeriodSeconds": PRE_STOP_S + naming.grace_s + DRAIN_MARGIN_S,
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": 10001,
+                "runAsGroup": 10001,
                 "fsGroup": 10001,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
@@ -180,6 +187,8 @@ def pod(naming: Naming, part: str, container: Object, *, grace_s: int) -> Object
                     "topologyKey": "kubernetes.io/hostname",
                     "whenUnsatisfiable": "ScheduleAnyway",
                     "labelSelector": {"matchLabels": naming.labels(part)},
+                    # Pods that a rollout is about to end don't count.
+                    "matchLabelKeys": ["pod-template-hash"],
                 }
             ],
             "containers": [whole],
@@ -195,6 +204,7 @@ def deployment(naming: Naming, part: str, template: Object, replicas: int | None
     spec: Object = {
         "selector": {"matchLabels": naming.labels(part)},
         "strategy": {"type": "RollingUpdate", "rollingUpdate": rolling},
+        "progressDeadlineSeconds": LOADS_S + 300,
         "template": template,
     }
     if replicas is not None:
@@ -232,13 +242,17 @@ def manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
     Raises:
         SpecError: the graph has what Kubernetes can't do.
     """
+    from .deployaccess import access
+    from .deploycheck import check
     from .deploygateway import gateway
     from .deploynode import node_objects
     from .deploywatch import watching
 
-    check(graph)
     naming = Naming(graph, settings)
+    check(naming)
     objects = shared(naming)
+    if settings.deletion_cost:
+        objects += access(naming)
     for name in graph.order:
         objects += node_objects(naming, graph.nodes[name])
     return [*objects, *gateway(naming), *watching(naming)]

@@ -6,6 +6,7 @@ from .deploy import (
     FILE,
     GRPC_PORT,
     HTTP_PORT,
+    LOADS_S,
     Naming,
     Object,
     budget,
@@ -18,7 +19,7 @@ PART = "gateway"
 
 def gateway(naming: Naming) -> list[Object]:
     """Deployment, Service, budget and network policy of the gateway."""
-    template = pod(naming, PART, container(naming), grace_s=naming.grace_s)
+    template = pod(naming, PART, container(naming))
     return [
         deployment(naming, PART, template, naming.settings.gateways),
         service(naming),
@@ -35,18 +36,23 @@ def container(naming: Naming) -> Object:
     command += ["--data-dir", "/tmp/motet", "--shutdown-grace-s", str(naming.grace_s)]
     if naming.settings.tls_secret:
         command += ["--hop-tls-dir", "/etc/motet-tls"]
-    keys = {"name": naming.settings.keys_secret, "key": "api-keys"}
+    secret = naming.settings.keys_secret
+    keys = {"name": secret, "key": "api-keys"}
+    admin = {"name": secret, "key": "admin-keys", "optional": True}
     return {
         "name": "gateway",
         "command": command,
-        "env": [{"name": "MOTET_API_KEYS", "valueFrom": {"secretKeyRef": keys}}],
+        "env": [
+            {"name": "MOTET_API_KEYS", "valueFrom": {"secretKeyRef": keys}},
+            {"name": "MOTET_ADMIN_KEYS", "valueFrom": {"secretKeyRef": admin}},
+        ],
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT},
             {"name": "grpc", "containerPort": GRPC_PORT},
         ],
         # It is up once every component has a replica, which may take as long as loading does.
-        "startupProbe": probe("/healthz", periodSeconds=5, failureThreshold=180),
-        "readinessProbe": probe("/readyz", periodSeconds=5, failureThreshold=1),
+        "startupProbe": probe("/healthz", periodSeconds=5, failureThreshold=LOADS_S // 5),
+        "readinessProbe": probe("/readyz", periodSeconds=5, timeoutSeconds=3, failureThreshold=2),
         "livenessProbe": probe("/healthz", periodSeconds=20, failureThreshold=6, timeoutSeconds=10),
         "resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}},
     }

@@ -10,6 +10,8 @@ from .deploy import (
     FILE,
     HEALTH_PORT,
     HOP_PORT,
+    LOADS_S,
+    SCRAPED_S,
     Naming,
     Object,
     budget,
@@ -20,12 +22,20 @@ from .deploy import (
 from .graph import Node
 
 LONGEST_WINDOW_S = 3600
+SHORTEST_WINDOW_S = 2 * SCRAPED_S
+GPU = "nvidia.com/gpu"
 
 
 def node_objects(naming: Naming, node: Node) -> list[Object]:
     """Deployment, headless Service, budget, network policy, and an autoscaler if it scales."""
     scale = node.spec.scale
-    template = pod(naming, node.name, container(naming, node), grace_s=naming.grace_s)
+    told = naming.settings.deletion_cost
+    account = "node" if told else "pipeline"
+    template = pod(naming, node.name, container(naming, node), account=account, token=told)
+    if node.spec.resources.gpus:
+        # Nodes with GPUs are commonly kept free of everything else by this taint.
+        toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+        template["spec"]["tolerations"] = [toleration]
     replicas = None if scaled(node) else scale.min_replicas
     objects = [
         deployment(naming, node.name, template, replicas),
@@ -43,16 +53,22 @@ def container(naming: Naming, node: Node) -> Object:
     command += ["--cpus", f"{cpus(node):g}", "--grace-s", str(naming.grace_s)]
     if naming.settings.tls_secret:
         command += ["--tls-dir", "/etc/motet-tls"]
+    name: list[Object] = []
+    if naming.settings.deletion_cost:
+        # Kubernetes puts the variable's value in the place of its name.
+        command += ["--pod", "$(POD_NAME)"]
+        name = [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     return {
         "name": "node",
         "command": command,
+        "env": name,
         "ports": [
             {"name": "hop", "containerPort": HOP_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
         ],
         # Loading may take a quarter of an hour, and a busy pod is never a dead one.
-        "startupProbe": probe("startup", periodSeconds=5, failureThreshold=180),
-        "readinessProbe": probe("readiness", periodSeconds=5, failureThreshold=1),
+        "startupProbe": probe("startup", periodSeconds=5, failureThreshold=LOADS_S // 5),
+        "readinessProbe": probe("readiness", periodSeconds=5, timeoutSeconds=3, failureThreshold=2),
         "livenessProbe": probe("liveness", periodSeconds=20, failureThreshold=6, timeoutSeconds=10),
         "resources": resources(node),
     }
@@ -76,7 +92,7 @@ def resources(node: Node) -> Object:
     if asked.memory_gb is not None:
         requests["memory"] = limits["memory"] = f"{math.ceil(asked.memory_gb * 1024)}Mi"
     if asked.gpus:
-        limits["nvidia.com/gpu"] = int(asked.gpus)
+        limits[GPU] = int(asked.gpus)
     return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 
 
@@ -125,8 +141,9 @@ def scaled_object(naming: Naming, node: Node) -> Object:
     """
     scale = node.spec.scale
     concurrency = scale.concurrency or registry.component_class(node.spec.use).concurrency
-    where = f'pipeline="{naming.graph.name}",node="{node.name}"'
-    window = f"{max(1, round(scale.window_s))}s"
+    where = naming.where(node.name)
+    # A window in which Prometheus has read nothing would count as a fault.
+    window = f"{max(SHORTEST_WINDOW_S, round(scale.window_s))}s"
     query = " + ".join(
         f"sum(avg_over_time(motet_node_{what}{{{where}}}[{window}]))"
         for what in ("active", "queued")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .deploy import Naming, Object
+from .deploy import SCRAPED_S, Naming, Object
 from .deploygateway import PART
 
 
@@ -20,7 +20,7 @@ def monitor(naming: Naming) -> Object:
     endpoint = {
         "port": "http",
         "path": "/metrics",
-        "interval": "5s",
+        "interval": f"{SCRAPED_S}s",
         "authorization": {"type": "Bearer", "credentials": credentials},
     }
     return {
@@ -36,7 +36,7 @@ def monitor(naming: Naming) -> Object:
 
 def rules(naming: Naming) -> Object:
     """Alerts on what users feel: refusals, no replica, slow turns, faults."""
-    where = f'pipeline="{naming.graph.name}"'
+    where = naming.where()
     slow = (
         "histogram_quantile(0.95, sum by (le) (rate(motet_stage_seconds_bucket"
         f'{{{where},stage="voice_to_voice"}}[5m])))'
@@ -81,7 +81,7 @@ def rules(naming: Naming) -> Object:
 
 def dashboard(naming: Naming) -> Object:
     """A dashboard as Grafana's sidecar finds it."""
-    where = f'pipeline="{naming.graph.name}"'
+    where = naming.where()
     panels = [
         ("Sessions", f"sum(motet_sessions{{{where}}})", "sessions"),
         ("Replicas", f"max by (node) (motet_node_replicas{{{where}}})", "{{node}}"),

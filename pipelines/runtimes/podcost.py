@@ -61,8 +61,8 @@ class PodCost:
 
     async def _tell(self, client: httpx.AsyncClient, count: int) -> bool:
         """Patch the annotation. The token is read each time: Kubernetes renews it."""
-        token, namespace = await asyncio.to_thread(self._credentials)
         try:
+            token, namespace = await asyncio.to_thread(self._credentials)
             answer = await client.patch(
                 f"{self._address}/api/v1/namespaces/{namespace}/pods/{self._pod}",
                 json={"metadata": {"annotations": {ANNOTATION: str(count)}}},
@@ -72,7 +72,7 @@ class PodCost:
                 },
             )
             answer.raise_for_status()
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, OSError) as error:
             if not self._failing:
                 logger.warning("%s: its deletion cost can't be told: %s", self._pod, error)
             self._failing = True

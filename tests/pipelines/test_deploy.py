@@ -173,7 +173,17 @@ def objects(made: Graph | None = None, **settings: Any) -> dict[tuple[str, str],
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"tls_secret": "hop", "models_claim": "models", "surge": False, "gateways": 1}],
+    [
+        {},
+        {
+            "tls_secret": "hop",
+            "models_claim": "models",
+            "surge": False,
+            "gateways": 2,
+            "deletion_cost": False,
+            "node_images": {"llm": "registry.example/motet-gpu:1.0"},
+        },
+    ],
     ids=["plain", "tls"],
 )
 def test_every_object_is_valid_and_as_approved(settings: dict[str, Any]) -> None:
@@ -226,7 +236,10 @@ def test_each_component_scales_by_its_own_settings() -> None:
     assert behavior["scaleDown"]["stabilizationWindowSeconds"] == 600
     metadata = asr["triggers"][0]["metadata"]
     assert metadata["threshold"] == "16"
-    assert 'motet_node_queued{pipeline="voice",node="asr"}[10s]' in metadata["query"]
+    assert (
+        'motet_node_queued{namespace="speech",pipeline="voice",node="asr"}[10s]'
+        in metadata["query"]
+    ), "its own namespace's alone"
     assert "replicas" not in found["Deployment", "motet-voice-asr"]["spec"], "KEDA sets them"
     assert found["ScaledObject", "motet-voice-llm"]["spec"]["minReplicaCount"] == 0
     assert ("ScaledObject", "motet-voice-tts") not in found
@@ -238,11 +251,13 @@ def test_sessions_outlive_a_rollout() -> None:
     for name in ("asr", "llm", "tts", "gateway"):
         spec = found["Deployment", f"motet-voice-{name}"]["spec"]
         pod = spec["template"]["spec"]
-        assert pod["terminationGracePeriodSeconds"] > 3600
         assert spec["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
         command = pod["containers"][0]["command"]
         grace = "--shutdown-grace-s" if name == "gateway" else "--grace-s"
-        assert int(command[command.index(grace) + 1]) > 3600
+        grace_s = int(command[command.index(grace) + 1])
+        assert grace_s >= 3600, "the longest session"
+        slept_s = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert pod["terminationGracePeriodSeconds"] > slept_s + grace_s, "the sleep counts"
 
 
 def test_commands_are_those_of_the_command_line() -> None:
@@ -297,6 +312,62 @@ def test_fractions_of_gpus_are_refused() -> None:
     )
     with pytest.raises(SpecError, match=r"nodes\.a\.resources\.gpus: Kubernetes hands out whole"):
         manifests(made, SETTINGS)
+
+
+def test_names_that_kubernetes_does_not_take_are_refused_all_at_once() -> None:
+    long = "x" * 60
+    nodes = {name: {"use": "fakes:Hear"} for name in ("gateway", "a_b", "a-b", long)}
+    edges = [f"input -> {name} -> output" for name in nodes]
+    made = build(PipelineSpec.model_validate({"name": "t", "nodes": nodes, "edges": edges}))
+    with pytest.raises(SpecError) as caught:
+        manifests(made, DeploySettings("image", node_images={"a_c": "other"}))
+    assert [flaw.path for flaw in caught.value.flaws] == [
+        "node_images.a_c",
+        "nodes.gateway",
+        "nodes.a_b",
+        "nodes.a-b",
+        f"nodes.{long}",
+    ]
+
+
+def test_components_may_tell_what_ending_their_pod_costs_and_gateways_nothing() -> None:
+    found = objects()
+    pod = found["Deployment", "motet-voice-asr"]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is True
+    role = found["Role", pod["serviceAccountName"]]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}]
+    bound = found["RoleBinding", pod["serviceAccountName"]]
+    assert bound["subjects"][0]["name"] == pod["serviceAccountName"]
+    (container,) = pod["containers"]
+    assert container["command"][-2:] == ["--pod", "$(POD_NAME)"]
+    assert {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}} in (
+        container["env"]
+    )
+    policy = found["ValidatingAdmissionPolicy", "speech-motet-voice-node"]["spec"]
+    assert pod["serviceAccountName"] in policy["matchConditions"][0]["expression"]
+    gateway = found["Deployment", "motet-voice-gateway"]["spec"]["template"]["spec"]
+    assert gateway["automountServiceAccountToken"] is False
+    without = objects(deletion_cost=False)
+    kinds = {kind for kind, _ in without}
+    assert not kinds & {"Role", "RoleBinding", "ValidatingAdmissionPolicy"}
+    assert "--pod" not in json.dumps(list(without.values()))
+
+
+def test_a_window_holds_two_readings_at_least() -> None:
+    nodes = {"a": {"use": "fakes:Hear", "scale": {"max_replicas": 3, "window_s": 2}}}
+    spec = {"name": "voice", "nodes": nodes, "edges": ["input -> a -> output"]}
+    made = build(PipelineSpec.model_validate(spec))
+    query = objects(made)["ScaledObject", "motet-voice-a"]["spec"]["triggers"][0]["metadata"]
+    assert "[10s]" in query["query"], "Prometheus reads every 5 s"
+
+
+def test_images_of_nodes_are_asked_for_by_name() -> None:
+    from motet.components.errors import BadInput
+    from motet.streaming.commands.deploy import images
+
+    assert images(["a=b:1", "c=d@sha256:0=0"]) == {"a": "b:1", "c": "d@sha256:0=0"}
+    with pytest.raises(BadInput, match="NODE=IMAGE"):
+        images(["a"])
 
 
 def test_the_stream_of_documents_reads_back() -> None:
