@@ -123,8 +123,7 @@ class Codec:
             raise BadInput(f"the {name} frame can't be encoded: {error}") from error
 
     def _encode(self, value: Any, message: Any) -> None:
-        cls: type[Any] = type(value)
-        for field in _fields(cls):
+        for field in _fields(cast("type[Any]", type(value))):
             item: Any = getattr(value, field.name)
             if item is None and field.left_out:
                 continue

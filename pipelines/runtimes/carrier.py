@@ -11,8 +11,9 @@ from ...components.wire import motet_pb2 as pb
 class Carrier(Protocol):
     """One open connection. `write` and `batches` are for one task each."""
 
-    async def write(self, batch: bytes) -> None:
-        """Send a serialized batch, waiting while the peer takes none.
+    @property
+    def write(self) -> Callable[[bytes], Awaitable[None]]:
+        """Sends a serialized batch, waiting while the peer takes none.
 
         Raises:
             ComponentFailed: the connection is broken.

@@ -127,8 +127,12 @@ class GrpcListener:
                 port = server.add_insecure_port(self._address)
         except RuntimeError as error:
             raise ComponentFailed(f"can't listen on {self._address}: {error}") from error
-        await server.start()
         self._server = server
+        try:
+            await server.start()
+        except BaseException:
+            await self.stop(0)
+            raise
         return f"{self._address.rpartition(':')[0]}:{port}"
 
     async def _link(self, batches: AsyncIterator[pb.Batch], context: Any) -> None:

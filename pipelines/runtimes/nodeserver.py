@@ -6,13 +6,16 @@ import asyncio
 import logging
 import signal
 import time
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from ...components.base import Resources
-from ...components.errors import MotetError
+from ...components.errors import ComponentFailed, MotetError
 from ...components.wire import motet_pb2 as pb
 from ..graph import Node
 from .link import LinkSettings
@@ -63,37 +66,29 @@ class NodeServer:
         Raises:
             MotetError: the component can't be loaded, or the address be bound.
         """
-        apart = grpc.aio.server() if health_address else None
-        bound = await self._server.start(address, also=None if apart else self._add_health)
-        if apart is not None and health_address is not None:
-            self._add_health(apart)
-            apart.add_insecure_port(health_address)
-            await apart.start()
-        logger.info("%s at %s", self._place.node.name, bound)
-        await self._say(Health.SERVING, LIVENESS, "")
-        await self._say(Health.NOT_SERVING, STARTUP, READINESS)
-        loop = asyncio.get_running_loop()
-        if signals:
-            for name in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(name, self.drain)
-        try:
+        async with AsyncExitStack() as ends:
+            ends.push_async_callback(self._place.component.close)
+            ends.push_async_callback(self._server.stop)
+            apart = None
+            if health_address:
+                apart = await ends.enter_async_context(_health_server(health_address, self._health))
+            add = None if apart else partial(_add, self._health)
+            bound = await self._server.start(address, also=add)
+            logger.info("%s at %s", self._place.node.name, bound)
+            await self._say(Health.SERVING, LIVENESS, "")
+            await self._say(Health.NOT_SERVING, STARTUP, READINESS)
+            loop = asyncio.get_running_loop()
+            if signals:
+                for name in (signal.SIGTERM, signal.SIGINT):
+                    loop.add_signal_handler(name, self.drain)
             await self._load()
             await self._over.wait()
             await self._finish()
-        finally:
-            await self._server.stop()
-            if apart is not None:
-                await apart.stop(0)
-            await self._place.component.close()
 
     @property
     def active(self) -> int:
         """Runs that it serves now."""
         return self._server.active
-
-    def _add_health(self, server: Any) -> None:
-        adds: Any = health_pb2_grpc
-        adds.add_HealthServicer_to_server(self._health, server)
 
     async def _say(self, status: Any, *services: str) -> None:
         for service in services:
@@ -124,6 +119,31 @@ class NodeServer:
             await asyncio.sleep(0.1)
             if self.active:
                 idle_s = time.monotonic()
+
+
+@asynccontextmanager
+async def _health_server(address: str, servicer: Any) -> AsyncGenerator[Any]:
+    """A server of health alone, in the clear.
+
+    Raises:
+        ComponentFailed: the address can't be bound.
+    """
+    server = grpc.aio.server()
+    _add(servicer, server)
+    try:
+        try:
+            server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ComponentFailed(f"can't listen on {address}: {error}") from error
+        await server.start()
+        yield server
+    finally:
+        await server.stop(0)
+
+
+def _add(servicer: Any, server: Any) -> None:
+    adds: Any = health_pb2_grpc
+    adds.add_HealthServicer_to_server(servicer, server)
 
 
 def _untyped(module: Any) -> Any:

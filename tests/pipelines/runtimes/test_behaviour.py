@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ports import HOST, free_port
 
 from motet.components.base import Resources
 from motet.components.frames import (
@@ -42,9 +42,9 @@ class RemoteRuntimeHere(RemoteRuntime):
 
     def __init__(self, graph: Graph) -> None:
         ports = {name: free_port() for name in graph.nodes}
-        super().__init__(graph, {name: f"localhost:{port}" for name, port in ports.items()})
+        super().__init__(graph, {name: f"{HOST}:{port}" for name, port in ports.items()})
         self._nodes = [
-            (NodeServer(node, Resources(), grace_s=1.0), f"127.0.0.1:{ports[name]}")
+            (NodeServer(node, Resources(), grace_s=1.0), f"{HOST}:{ports[name]}")
             for name, node in graph.nodes.items()
         ]
         self._served: list[asyncio.Task[None]] = []
@@ -61,12 +61,6 @@ class RemoteRuntimeHere(RemoteRuntime):
         for server, _ in self._nodes:
             server.drain()
         await asyncio.gather(*self._served)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {

@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from ports import HOST, OTHER_HOST, free_port
 
 from motet.components.base import Resources
 from motet.components.errors import ComponentFailed, MissingRequirement, SpecError
@@ -33,12 +34,6 @@ Health = health_pb2.HealthCheckResponse
 def graph(use: str = "workerfakes:Worker", **node: Any) -> Graph:
     spec = {"name": "t", "nodes": {"a": {"use": use, **node}}, "edges": ["input -> a -> output"]}
     return build(PipelineSpec.model_validate(spec))
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 async def ask(session: Session, number: int, text: str) -> list[Frame]:
@@ -68,21 +63,21 @@ async def test_new_replicas_get_runs_and_draining_ones_keep_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, port = graph(scale={"concurrency": 1}), free_port()
-    hosts = ["127.0.0.1"]
+    hosts = [HOST]
 
     async def addresses(self: Fleet) -> list[str]:
         return [f"{host}:{port}" for host in hosts]
 
     monkeypatch.setattr(Fleet, "_addresses", addresses)
     monkeypatch.setattr("motet.pipelines.runtimes.fleet.LOOK_S", 0.1)
-    first, first_task = start(made, f"127.0.0.1:{port}")
+    first, first_task = start(made, f"{HOST}:{port}")
     runtime = RemoteRuntime(made, {"a": f"any:{port}"}, patience_s=10)
     async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
         session.start(1, TextInput("pid"), TextInput("sleep"))
         assert isinstance((await anext(session))[2], Data)
-        second, second_task = start(made, f"127.0.0.2:{port}")
+        second, second_task = start(made, f"{OTHER_HOST}:{port}")
         session.start(2, TextInput("pid"))
-        hosts.append("127.0.0.2")
+        hosts.append(OTHER_HOST)
         assert isinstance((await anext(session))[2], Data), "the new one took the waiting run"
         assert isinstance((await anext(session))[2], End)
 
@@ -92,7 +87,7 @@ async def test_new_replicas_get_runs_and_draining_ones_keep_theirs(
         assert not first_task.done(), "it waits for the run that it has"
         session.interrupt(1)
         await first_task
-        hosts.remove("127.0.0.1")
+        hosts.remove(HOST)
         assert len(await ask(session, 4, "pid")) == 1
         second.drain()
         await second_task
@@ -110,24 +105,24 @@ async def test_a_conversation_moves_on_when_its_replica_drains(
         "conversation": {},
     }
     made, port, other = build(PipelineSpec.model_validate(spec)), free_port(), free_port()
-    hosts = ["127.0.0.1"]
+    hosts = [HOST]
 
     async def addresses(self: Fleet) -> list[str]:
         if self.node.name == "llm":
-            return [f"127.0.0.1:{other}"]
+            return [f"{HOST}:{other}"]
         return [f"{host}:{port}" for host in hosts]
 
     monkeypatch.setattr(Fleet, "_addresses", addresses)
     monkeypatch.setattr("motet.pipelines.runtimes.fleet.LOOK_S", 0.1)
     model = NodeServer(made.nodes["llm"], Resources(), grace_s=5.0)
-    model_task = asyncio.create_task(model.serve(f"127.0.0.1:{other}", signals=False))
-    first, first_task = start(made, f"127.0.0.1:{port}")
+    model_task = asyncio.create_task(model.serve(f"{HOST}:{other}", signals=False))
+    first, first_task = start(made, f"{HOST}:{port}")
     runtime = RemoteRuntime(made, {"a": "any:1", "llm": "any:1"}, patience_s=10)
     async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
         await session.send(TextInput("one"))
         assert await anext(session) == (0, "a", TextInput("one"))
-        second, second_task = start(made, f"127.0.0.2:{port}")
-        hosts.append("127.0.0.2")
+        second, second_task = start(made, f"{OTHER_HOST}:{port}")
+        hosts.append(OTHER_HOST)
         await until(lambda: len(runtime.status()[0].replicas) == 2)
         first.drain()
         await asyncio.wait_for(first_task, 10)
@@ -141,8 +136,8 @@ async def test_a_conversation_moves_on_when_its_replica_drains(
 async def test_health_tells_starting_serving_and_draining_apart() -> None:
     made = graph("workerfakes:Loads", options={"load_s": 1.5})
     port, health_port = free_port(), free_port()
-    address = f"127.0.0.1:{health_port}"
-    server, task = start(made, f"127.0.0.1:{port}", health_address=address)
+    address = f"{HOST}:{health_port}"
+    server, task = start(made, f"{HOST}:{port}", health_address=address)
     async with grpc.aio.insecure_channel(address) as channel:
         stub: Any = health_pb2_grpc.HealthStub(channel)
 
@@ -157,7 +152,7 @@ async def test_health_tells_starting_serving_and_draining_apart() -> None:
                 if told.status == Health.SERVING:
                     break
         assert await status(READINESS) == Health.SERVING
-        targets = [f"a=localhost:{port}"]
+        targets = [f"a={HOST}:{port}"]
         runtime = runtime_of("remote", made, targets=targets)
         async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
             session.start(1, TextInput("pid"), TextInput("sleep"))
@@ -173,15 +168,28 @@ async def test_health_tells_starting_serving_and_draining_apart() -> None:
 
 async def test_what_cannot_load_ends_the_server() -> None:
     made = graph("workerfakes:Loads", options={"fails": True})
-    _, task = start(made, f"127.0.0.1:{free_port()}")
+    _, task = start(made, f"{HOST}:{free_port()}")
     with pytest.raises(MissingRequirement, match="the weights are not there"):
         await task
 
 
+async def test_what_cannot_listen_leaves_no_server_behind() -> None:
+    made, port, other = graph(), free_port(), free_port()
+    with socket.socket() as taken:
+        taken.bind((HOST, port))
+        taken.listen()
+        for address, health in ((port, other), (other, port)):
+            _, task = start(made, f"{HOST}:{address}", health_address=f"{HOST}:{health}")
+            with pytest.raises(ComponentFailed, match=f"can't listen on {HOST}:{port}"):
+                await task
+            with socket.socket() as one:
+                one.bind((HOST, other))
+
+
 async def test_nobody_there_is_said_in_time() -> None:
     made = graph()
-    with pytest.raises(ComponentFailed, match=r"no replica at 127\.0\.0\.1:\d+ in 0\.3 s"):
-        await RemoteRuntime(made, {"a": f"127.0.0.1:{free_port()}"}, patience_s=0.3).start()
+    with pytest.raises(ComponentFailed, match=r"no replica at [\d.]+:\d+ in 0\.3 s"):
+        await RemoteRuntime(made, {"a": f"{HOST}:{free_port()}"}, patience_s=0.3).start()
 
 
 def test_targets_must_be_those_of_the_nodes() -> None:
@@ -197,9 +205,9 @@ async def test_the_command_drains_at_sigterm(tmp_path: Path) -> None:
         "name: t\nnodes: {a: {use: 'workerfakes:Worker'}}\nedges: [input -> a -> output]"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = ["-P", "-m", "motet", "node", str(file), "a", "--address", f"127.0.0.1:{port}"]
+    command = ["-P", "-m", "motet", "node", str(file), "a", "--address", f"{HOST}:{port}"]
     process = await asyncio.create_subprocess_exec(sys.executable, *command, env=env)
-    runtime = RemoteRuntime(made, {"a": f"127.0.0.1:{port}"}, patience_s=20)
+    runtime = RemoteRuntime(made, {"a": f"{HOST}:{port}"}, patience_s=20)
     async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
         session.start(1, TextInput("pid"), TextInput("nap"), TextInput("nap"))
         assert isinstance((await anext(session))[2], Data)
