@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 import grpc
@@ -59,16 +59,20 @@ async def serving(
     made = grpc.aio.server(options=_options(settings.max_message_bytes))
     checks = _add_services(made, door, Codec(max_bytes=settings.max_message_bytes))
     bound = _bind(made, server, port)
-    await made.start()
-    logger.info("gRPC at %s:%d", settings.host, bound)
-    watching = asyncio.create_task(_watch(server, checks), name="gRPC health")
-    try:
+    async with AsyncExitStack() as ends:
+        # First, so that a start that is cancelled leaves nothing either.
+        ends.push_async_callback(made.stop, settings.shutdown_grace_s)
+        await made.start()
+        ends.push_async_callback(checks.enter_graceful_shutdown)
+        logger.info("gRPC at %s:%d", settings.host, bound)
+        watching = asyncio.create_task(_watch(server, checks), name="gRPC health")
+        ends.push_async_callback(_end, watching)
         yield bound
-    finally:
-        watching.cancel()
-        await checks.enter_graceful_shutdown()
-        await made.stop(settings.shutdown_grace_s)
-        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _end(watching: asyncio.Task[None]) -> None:
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
 
 
 def _add_services(made: grpc.aio.Server, door: Door, codec: Codec) -> Any:
