@@ -32,6 +32,8 @@ def run(parsed: argparse.Namespace) -> int:
     (parsed.out / "quality.md").write_text(report.table() + "\n", encoding="utf-8")
     (parsed.out / "grid.png").write_bytes(encoded(report.grid, "png"))
     sys.stdout.write(f"{report.table()}\n\n{parsed.out / 'grid.png'}: a row per variant\n")
+    if all(one.lpips is None for one in report.results):
+        sys.stdout.write(f"{hint()}\n")
     return 0
 
 
@@ -61,6 +63,13 @@ async def measured(graph: Graph, parsed: argparse.Namespace) -> Any:
         variants=variants,
         told=print_progress,
     )
+
+
+def hint() -> str:
+    """What LPIPS lacks."""
+    from ..components.diffusion.lpips import HINT
+
+    return HINT
 
 
 def print_progress(name: str) -> None:

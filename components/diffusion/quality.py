@@ -1,7 +1,8 @@
 """What each saving costs in quality: the same seeds at full precision and under a variant.
 
-PSNR and SSIM (Wang et al. 2004: Gaussian window of 11, sigma 1.5) against the pictures that the
-model makes with nothing saved. They say how near a variant stays, not which picture is better.
+PSNR, SSIM (Wang et al. 2004: Gaussian window of 11, sigma 1.5) and, where its weights are at hand,
+LPIPS against the pictures that the model makes with nothing saved. They say how near a variant
+stays, not which picture is better.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 from ..errors import BadInput, MotetError
 from .call import defaults, makes_clips
 from .engine import Engine
+from .lpips import SMALLEST_PX, Lpips, load_lpips
 from .options import DiffusionOptions
 from .shot import Made, Pixels, Shape, Shot
 from .skip import GuidanceOptions
@@ -48,12 +50,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 class Result:
     """One variant's means over all pictures. `refused` says why it isn't possible here.
 
-    `rows` and `blocks` are the shares of denoiser rows and of blocks that still ran.
+    `lpips` is None where it can't be measured. `rows` and `blocks` are the shares of denoiser rows
+    and of blocks that still ran.
     """
 
     name: str
     psnr_db: float = 0.0
     ssim: float = 0.0
+    lpips: float | None = None
     rows: float = 1.0
     blocks: float = 1.0
     ms: float = 0.0
@@ -69,16 +73,17 @@ class Report:
 
     def table(self) -> str:
         """A Markdown table."""
-        head = "| variant | PSNR dB | SSIM | denoiser rows | blocks | ms a picture |\n"
-        lines = [head + "|---|---|---|---|---|---|"]
+        head = "| variant | PSNR dB | SSIM | LPIPS | denoiser rows | blocks | ms a picture |\n"
+        lines = [head + "|---|---|---|---|---|---|---|"]
         for one in self.results:
             if one.refused:
-                lines.append(f"| {one.name} | not possible: {one.refused} | | | | |")
+                lines.append(f"| {one.name} | not possible: {one.refused} | | | | | |")
                 continue
             psnr = "same" if one.psnr_db == float("inf") else f"{one.psnr_db:.1f}"
+            seen = "" if one.lpips is None else f"{one.lpips:.4f}"
             lines.append(
-                f"| {one.name} | {psnr} | {one.ssim:.4f} | {one.rows:.0%} | {one.blocks:.0%} |"
-                f" {one.ms:.0f} |"
+                f"| {one.name} | {psnr} | {one.ssim:.4f} | {seen} | {one.rows:.0%} |"
+                f" {one.blocks:.0%} | {one.ms:.0f} |"
             )
         return "\n".join(lines)
 
@@ -105,7 +110,8 @@ def measure(
     changes = {name: changed(plain, name, wanted) for name, wanted in variants.items()}
     told("full")
     exact = pictures(pipe, plain, prompts, seeds, frames, threads)
-    results = [summary("full", exact, exact)]
+    lpips = load_lpips()
+    results = [summary("full", exact, exact, lpips)]
     rows = [[one.pixels[0] for one in exact]]
     for name, under in changes.items():
         told(name)
@@ -114,7 +120,7 @@ def measure(
         except MotetError as error:
             results.append(Result(name, refused=error.message))
             continue
-        results.append(summary(name, exact, found))
+        results.append(summary(name, exact, found, lpips))
         rows.append([one.pixels[0] for one in found])
     return Report(tuple(results), grid_of(rows))
 
@@ -170,7 +176,9 @@ def pictures(
     return made
 
 
-def summary(name: str, exact: Sequence[Made], found: Sequence[Made]) -> Result:
+def summary(
+    name: str, exact: Sequence[Made], found: Sequence[Made], lpips: Lpips | None = None
+) -> Result:
     """Means of a variant."""
     errors = [np.square(a.pixels.astype(float) - b.pixels).mean() for a, b in _pairs(exact, found)]
     alike = [ssim(a.pixels, b.pixels) for a, b in _pairs(exact, found)]
@@ -182,10 +190,18 @@ def summary(name: str, exact: Sequence[Made], found: Sequence[Made]) -> Result:
         # Of the mean error: a mean of decibels is infinite as soon as one picture is the same.
         psnr_db=psnr(float(np.mean(errors))),
         ssim=float(np.mean(alike)),
+        lpips=distance(exact, found, lpips),
         rows=1 - sum(one["rows_saved"] for one in metas) / max(total_rows, 1),
         blocks=1 - sum(one["blocks_saved"] for one in metas) / max(total_blocks, 1),
         ms=float(np.mean([one["ms"] for one in metas])),
     )
+
+
+def distance(exact: Sequence[Made], found: Sequence[Made], lpips: Lpips | None) -> float | None:
+    """Mean LPIPS; None without its weights, and of pictures that are too small for it."""
+    if lpips is None or min(exact[0].pixels.shape[1:3]) < SMALLEST_PX:
+        return None
+    return float(np.mean([lpips(a.pixels, b.pixels) for a, b in _pairs(exact, found)]))
 
 
 def _pairs(exact: Sequence[Made], found: Sequence[Made]) -> list[tuple[Made, Made]]:
