@@ -11,12 +11,13 @@ import pytest
 from versionfakes import Tag
 
 from motet.components.errors import ComponentFailed, MissingRequirement, MotetError, SpecError
-from motet.components.frames import Data, Fault, Frame, TextInput
+from motet.components.frames import Data, End, Fault, Frame, TextInput
 from motet.pipelines import Pipeline, build
 from motet.pipelines.canary import CanarySpec
 from motet.pipelines.graph import Graph
 from motet.pipelines.runtimes.base import Runtime
 from motet.pipelines.runtimes.local import LocalRuntime
+from motet.pipelines.runtimes.remote import RemoteRuntime
 from motet.pipelines.runtimes.workers import WorkersRuntime
 from motet.pipelines.session import Session
 from motet.pipelines.spec import PipelineSpec
@@ -300,3 +301,36 @@ async def test_leaving_stops_a_start_under_way_and_frees_what_was_loaded() -> No
     with pytest.raises(Conflict, match="shutting down"):
         await start
     assert Tag.closes == Tag.loads
+
+
+async def test_components_elsewhere_cannot_be_changed_from_here() -> None:
+    places = {"a": "localhost:1", "b": "localhost:2"}
+    runtime = RemoteRuntime(graph(), places)
+    with pytest.raises(SpecError, match=r"nodes\.b\.options: its replicas run elsewhere"):
+        runtime.successor(graph(tag="new"), "2")
+    runtime.successor(graph(sessions={"max_sessions": 3}), "2")
+
+
+async def test_a_model_without_a_sign_of_life_counts_against_its_version() -> None:
+    """Turns that the conversation gives up on, unlike those that a user interrupts."""
+    spec: dict[str, Any] = {
+        "name": "t",
+        "nodes": {"a": {"use": "versionfakes:Tag"}},
+        "edges": ["input -> a -> output"],
+        "conversation": {"first_token_timeout_s": 0.05},
+    }
+    async with Pipeline(build(PipelineSpec.model_validate(spec))) as pipeline:
+        version = pipeline.versions.stable
+        async with pipeline.session() as session:
+            session.start(1, TextInput("hold"))
+            session.interrupt(1)
+            assert (version.runs, version.faults) == (0, 0)
+            session.start(2, TextInput("hold"))
+            await asyncio.sleep(0.06)
+            session.interrupt(2)
+            assert (version.runs, version.faults) == (1, 1)
+            assert (await answer(session, 3))[0][0] == "old"
+            async for number, _, frame in session:
+                if number == 3 and isinstance(frame, End):
+                    break
+            assert (version.runs, version.faults) == (2, 1)
