@@ -7,7 +7,7 @@ FILE ?= voice
 HOST ?= 127.0.0.1
 PORT ?= 8000
 
-.PHONY: install run check lint types test test-again browser fmt bench proto clean
+.PHONY: install run check lint types test test-again ray-test browser fmt bench proto clean
 
 install: $(VENV)/voice
 
@@ -42,6 +42,14 @@ types: $(VENV)/dev
 
 test: $(VENV)/dev browser
 	$(BIN)/python -m pytest -q
+
+# The tests of the Ray runtime, which start clusters; without Ray the others name them as skipped.
+$(VENV)/ray: $(VENV)/dev
+	$(PIP) --editable '.[ray]'
+	@touch $@
+
+ray-test: $(VENV)/ray
+	$(BIN)/python -m pytest -q -k ray tests/pipelines/runtimes
 
 test-again: $(VENV)/dev
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from runtimes import serve  # noqa: F401 - a fixture
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RayNodes:
 def ray_cluster() -> Iterator[RayNodes]:
     """Left again and ended with the module."""
     if importlib.util.find_spec("ray") is None:
-        pytest.skip("needs ray[serve]: pip install 'motet[ray]'")
+        pytest.skip("needs ray[serve]: pip install 'motet[ray]', or `make ray-test`")
     # First, since it says that nothing joins a cluster by itself.
     from motet.pipelines.runtimes.rayapi import ray
 

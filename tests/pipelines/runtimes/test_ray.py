@@ -109,7 +109,7 @@ def states(runtime: Any, node: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.skipif(not HAS_RAY, reason="needs ray[serve]")
+@pytest.mark.skipif(not HAS_RAY, reason="needs ray[serve]: `make ray-test`")
 @pytest.mark.filterwarnings("default")
 async def test_a_graph_on_ray() -> None:
     """One cluster for all of it, since it takes long to start: turns, faults, growth, drain."""
