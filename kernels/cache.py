@@ -3,7 +3,7 @@
 Everything is per row, so requests in one batch decide for themselves, and comes as two sums that
 can be added over ranks (`parallel.agreed_sum`) before the ratio is taken, so that ranks that hold
 parts of one picture decide alike. Sources: TeaCache (arXiv 2411.19108), first-block caching as in
-ParaAttention.
+ParaAttention; carrying values on along their changes: TaylorSeer (arXiv 2503.06923).
 """
 
 from collections.abc import Sequence
@@ -48,3 +48,19 @@ def reuse(fresh: Tensor, base: Tensor, residual: Tensor, compute: Tensor) -> Ten
     """Fresh output for the rows that computed, base + kept residual for the others."""
     chosen = compute.view(-1, *(1 for _ in base.shape[1:]))
     return torch.where(chosen, fresh, base + residual)
+
+
+def extrapolated(points: Sequence[tuple[int, Tensor]], at: int) -> Tensor:
+    """The polynomial through tensors at different steps, at another step (Lagrange's form).
+
+    One point gives itself, two the straight line through both.
+    """
+    total: Tensor | None = None
+    for step, value in points:
+        weight = 1.0
+        for other, _ in points:
+            weight *= (at - other) / (step - other) if other != step else 1.0
+        total = value * weight if total is None else total + value * weight
+    if total is None:
+        raise ValueError("extrapolated: no points")
+    return total

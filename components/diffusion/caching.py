@@ -18,7 +18,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...kernels.cache import accumulate, difference_sums, relative_difference, rescaled
+from ...kernels.cache import (
+    accumulate,
+    difference_sums,
+    extrapolated,
+    relative_difference,
+    rescaled,
+)
 from ...kernels.parallel import Group, agreed_sum
 from ..base import Options
 from ..errors import BadInput
@@ -42,6 +48,7 @@ class CacheOptions(Options):
     last: int = Field(default=1, ge=0)
     most: int = Field(default=3, ge=1)
     coefficients: tuple[float, ...] = (1.0, 0.0)
+    order: int = Field(default=0, ge=0, le=2)
 
 
 @dataclass(slots=True)
@@ -59,7 +66,7 @@ class _State:
     indicator: Tensor
     total: Tensor = field(default_factory=lambda: torch.zeros(1))
     kept: int = 0
-    residual: Tensor | None = None
+    residuals: list[tuple[int, Tensor]] = field(default_factory=list[tuple[int, Tensor]])
 
 
 class _Probed(Exception):
@@ -222,13 +229,15 @@ class StepCache:
         adds_up = options.kind == "timestep"
         state = self._states.get(key)
         # A branch that was left out last step has nothing fresh to compare with.
-        stale = state is None or state.residual is None or state.step != step.index - 1
+        stale = state is None or not state.residuals or state.step != step.index - 1
         forced = step.index < options.warmup or step.index >= step.total - options.last
         if state is None:
             state = self._states[key] = _State(step.index, indicator.detach().clone())
         change = rescaled(change, options.coefficients) if adds_up else change
         state.total, needs = accumulate(state.total, change, options.threshold)
         compute = stale or forced or bool(needs) or state.kept >= options.most
+        if stale:
+            state.residuals.clear()
         state.step, state.kept = step.index, 0 if compute else state.kept + 1
         if compute or not adds_up:
             state.total = torch.zeros_like(change)
@@ -247,10 +256,12 @@ class StepCache:
             state = self._states.get(key)
             own = hidden[row : row + 1]
             if state is not None and not bool(self._compute[row]):
-                assert state.residual is not None
-                own = base[row : row + 1] + state.residual
+                own = base[row : row + 1] + extrapolated(state.residuals, self._step.index)
             elif state is not None:
-                state.residual = (own - base[row : row + 1]).detach()
+                options = self._options[key[1]]
+                fresh = (own - base[row : row + 1]).detach()
+                kept = state.residuals[-options.order :] if options and options.order else []
+                state.residuals = [*kept, (self._step.index, fresh)]
             parts.append(own)
         self._base = None
         return torch.cat(parts)

@@ -37,6 +37,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "until branches agree by 0.99": {"guidance_skip": {"agree": 0.99}},
     "first block cache 0.05": {"cache": {"kind": "first_block", "threshold": 0.05}},
     "first block cache 0.15": {"cache": {"kind": "first_block", "threshold": 0.15}},
+    "first block cache 0.15, order 1": {
+        "cache": {"kind": "first_block", "threshold": 0.15, "order": 1}
+    },
     "timestep cache 0.1": {"cache": {"kind": "timestep", "threshold": 0.1}},
     "attention int8/fp8": {"precision": {"rules": [{"qk": "int8", "pv": "fp8"}]}},
     "attention fp8/fp8": {"precision": {"rules": [{"qk": "fp8", "pv": "fp8"}]}},

@@ -9,6 +9,7 @@ import torch
 from motet.kernels.cache import (
     accumulate,
     difference_sums,
+    extrapolated,
     relative_difference,
     rescaled,
     reuse,
@@ -75,3 +76,19 @@ def test_reuse_mixes_by_row() -> None:
 def test_shapes_must_agree() -> None:
     with pytest.raises(ValueError, match=r"\(2, 3\) against \(2, 4\)"):
         difference_sums(torch.zeros(2, 3), torch.zeros(2, 4))
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_polynomials_are_carried_on_exactly(degree: int) -> None:
+    factors = torch.randn(degree + 1, 5, generator=torch.Generator().manual_seed(0)).double()
+
+    def value(step: int) -> torch.Tensor:
+        return sum(factor * step**power for power, factor in enumerate(factors))
+
+    points = [(step, value(step)) for step in (2, 5, 6)[: degree + 1]]
+    torch.testing.assert_close(extrapolated(points, 8), value(8))
+
+
+def test_what_is_kept_as_it_was_has_one_point() -> None:
+    only = torch.randn(3)
+    assert torch.equal(extrapolated([(4, only)], 9), only)

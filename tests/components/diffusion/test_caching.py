@@ -13,7 +13,7 @@ from torch import Tensor
 
 from motet.components.diffusion.boundary import Boundary
 from motet.components.diffusion.caching import CacheOptions, Hits, StepCache
-from motet.components.diffusion.skip import GuidanceOptions, RowGuidance
+from motet.components.diffusion.skip import GuidanceOptions, RowGuidance, Step
 from motet.components.diffusion.steps import Steps
 from motet.components.errors import BadInput
 
@@ -88,6 +88,22 @@ def test_a_batch_decides_as_its_pictures_do_alone(family: Family, kind: Any) -> 
     alike, all_hits = run(family, [options[2]] * 3)
     torch.testing.assert_close(together[2], alike[2], atol=1e-4, rtol=1e-3)
     assert all_hits[0].calls_kept == 16
+
+
+@pytest.mark.parametrize(("order", "apart"), [(0, 1.0), (1, 0.0)])
+def test_what_changes_evenly_is_carried_on(order: int, apart: float) -> None:
+    """Blocks that add one more each step, every second step kept."""
+    option = CacheOptions(threshold=10, most=1, warmup=2, order=order)
+    cache = StepCache(tinypipes.made("wan").pipe.transformer, [option])
+    base = torch.zeros(1, 3, 2)
+    errors: list[float] = []
+    for index in range(STEPS):
+        cache.before(Step(index, STEPS, None), [("cond", 0)])
+        cache._begin(base, base + 1)
+        computes = bool(cache._compute[0])
+        found = cache._end(base + index if computes else base)
+        errors += [] if computes else [float((found - index).abs().max())]
+    assert errors == pytest.approx([apart] * 5)
 
 
 def test_guidance_that_comes_back_finds_nothing_stale() -> None:
