@@ -103,7 +103,7 @@ ENTRIES: dict[str, Entry] = {
         "llm.hf:HfLlm",
         "language models on transformers, with continuous batching and pictures",
         extra="media",
-        packages=("torch", "transformers", "llguidance"),
+        packages=("torch", "transformers", "llguidance", "peft"),
     ),
     "llm/trt": Entry(
         "llm.trt:TrtLlm",

@@ -1,6 +1,7 @@
 """`llm/trt`: language models on TensorRT-LLM's LLM API (PyTorch backend), in this process.
 
-Written against the API's documentation (1.3); it needs an NVIDIA GPU and wasn't run on one yet.
+Written against the API's documentation (1.2 to 1.4; EAGLE 3 from 1.3 on); it needs an NVIDIA GPU
+and wasn't run on one yet.
 """
 
 from __future__ import annotations

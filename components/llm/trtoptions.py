@@ -82,7 +82,10 @@ class Speculation(Options):
                 max_draft_len=self.draft_tokens, max_matching_ngram_size=self.longest_match
             )
         if self.method == "mtp":
-            return api.MTPDecodingConfig(max_draft_len=self.draft_tokens)
+            # Until 1.2 the second name counts, from 1.3 on the first.
+            return api.MTPDecodingConfig(
+                max_draft_len=self.draft_tokens, num_nextn_predict_layers=self.draft_tokens
+            )
         kind = api.DraftTargetDecodingConfig if self.method == "draft" else api.Eagle3DecodingConfig
         return kind(max_draft_len=self.draft_tokens, speculative_model=self.model)
 

@@ -82,6 +82,7 @@ class DraftTargetDecodingConfig(Eagle3DecodingConfig):
 @dataclass(kw_only=True)
 class MTPDecodingConfig:
     max_draft_len: int | None = None
+    num_nextn_predict_layers: int | None = None
 
 
 @dataclass
@@ -231,7 +232,10 @@ async def test_options_reach_the_api_as_it_documents_them(trt: Any, folder: Path
     ("given", "made"),
     [
         ({"method": "ngram"}, NGramDecodingConfig(max_draft_len=3, max_matching_ngram_size=3)),
-        ({"method": "mtp", "draft_tokens": 1}, MTPDecodingConfig(max_draft_len=1)),
+        (
+            {"method": "mtp", "draft_tokens": 1},
+            MTPDecodingConfig(max_draft_len=1, num_nextn_predict_layers=1),
+        ),
         (
             {"method": "draft", "model": "m"},
             DraftTargetDecodingConfig(max_draft_len=3, speculative_model="m"),
