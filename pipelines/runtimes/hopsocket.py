@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from typing import Any
 
 from ...components.errors import BadInput, ComponentFailed, MotetError
@@ -35,6 +34,8 @@ class SocketCarrier:
 
     async def write(self, batch: bytes) -> None:
         """Send a batch; see `Carrier.write`."""
+        if self._writer.is_closing():
+            raise ComponentFailed("the connection is closed")
         try:
             self._writer.write(_LENGTH.pack(len(batch)) + batch)
             await self._writer.drain()
@@ -60,7 +61,7 @@ class SocketCarrier:
     def part(self, reason: MotetError) -> None:
         """Tell the peer why this connection ends, if it still listens."""
         last = pb.Batch(packets=[pb.Packet(abort=to_abort(reason))]).SerializeToString()
-        with suppress(OSError):
+        if not self._writer.is_closing():
             self._writer.write(_LENGTH.pack(len(last)) + last)
 
     async def close(self) -> None:

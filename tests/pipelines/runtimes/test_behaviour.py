@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
 import pytest
-from ports import HOST, free_port
+from runtimes import idle, turn, until
 
-from motet.components.base import Resources
 from motet.components.frames import (
     Audio,
     Data,
@@ -26,112 +24,9 @@ from motet.components.frames import (
     TextInput,
     Transcript,
 )
-from motet.pipelines import Pipeline, build
-from motet.pipelines.graph import Graph
-from motet.pipelines.runtimes.base import Runtime
-from motet.pipelines.runtimes.local import LocalRuntime
-from motet.pipelines.runtimes.nodeserver import NodeServer
-from motet.pipelines.runtimes.remote import RemoteRuntime
-from motet.pipelines.runtimes.workers import WorkersRuntime
 from motet.pipelines.session import Session
-from motet.pipelines.spec import PipelineSpec
 
-
-class RemoteRuntimeHere(RemoteRuntime):
-    """The remote runtime, with the servers of its nodes beside it."""
-
-    def __init__(self, graph: Graph) -> None:
-        ports = {name: free_port() for name in graph.nodes}
-        super().__init__(graph, {name: f"{HOST}:{port}" for name, port in ports.items()})
-        self._nodes = [
-            (NodeServer(node, Resources(), grace_s=1.0), f"{HOST}:{ports[name]}")
-            for name, node in graph.nodes.items()
-        ]
-        self._served: list[asyncio.Task[None]] = []
-
-    async def start(self) -> None:
-        self._served = [
-            asyncio.create_task(server.serve(address, signals=False))
-            for server, address in self._nodes
-        ]
-        await super().start()
-
-    async def close(self) -> None:
-        await super().close()
-        for server, _ in self._nodes:
-            server.drain()
-        await asyncio.gather(*self._served)
-
-
-RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {
-    "local": LocalRuntime,
-    "workers": WorkersRuntime,
-    "remote": RemoteRuntimeHere,
-}
 pytestmark = pytest.mark.timeout(30)
-
-
-def graph(uses: dict[str, str], edges: list[Any], **extra: Any) -> Graph:
-    node = {key: extra.pop(key) for key in ("scale", "queue", "options") if key in extra}
-    nodes = {name: {"use": use, **node} for name, use in uses.items()}
-    return build(
-        PipelineSpec.model_validate({"name": "t", "nodes": nodes, "edges": edges, **extra})
-    )
-
-
-RAY = pytest.param(
-    "ray", marks=[pytest.mark.timeout(150), pytest.mark.slow, pytest.mark.filterwarnings("default")]
-)
-
-
-def on_ray(request: pytest.FixtureRequest) -> Callable[[Graph], Runtime]:
-    """The Ray runtime on a cluster of three nodes."""
-    cluster = request.getfixturevalue("ray_cluster")
-    from motet.pipelines.runtimes.rayserve import RayRuntime
-
-    return lambda graph: RayRuntime(graph, address=cluster.address)
-
-
-@pytest.fixture(params=[*RUNTIMES, RAY])
-def serve(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """`serve(uses, edges)` opens a session on a pipeline of the runtime under test."""
-    runtime = on_ray(request) if request.param == "ray" else RUNTIMES[request.param]
-
-    @asynccontextmanager
-    async def opened(
-        uses: dict[str, str], edges: list[Any], **extra: Any
-    ) -> AsyncIterator[tuple[Pipeline, Session]]:
-        made = graph(uses, edges, **extra)
-        async with Pipeline(made, runtime(made)) as pipeline:
-            assert pipeline.ready
-            async with pipeline.session(session_id="s1", key="k1") as session:
-                yield pipeline, session
-
-    return opened
-
-
-async def turn(session: Session, number: int) -> list[Frame]:
-    """The frames of a turn until its end."""
-    found: list[Frame] = []
-    async with asyncio.timeout(10):
-        async for which, _, frame in session:
-            if which == number:
-                found.append(frame)
-                if isinstance(frame, End):
-                    return found
-    raise AssertionError("the session ended")
-
-
-def idle(pipeline: Pipeline) -> bool:
-    return all(node.active == node.queued == 0 for node in pipeline.runtime.status())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what is awaited is another task's counter
-            await asyncio.sleep(0.005)
-
-
 CHAIN = ({"a": "workerfakes:Worker", "b": "workerfakes:Worker"}, ["input -> a -> b -> output"])
 ONE = ({"a": "workerfakes:Worker"}, ["input -> a -> output"])
 
