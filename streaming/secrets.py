@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
@@ -49,7 +49,7 @@ class SecretStore:
     def make(
         self, principal: Principal, settings: Settings, model: str | None, life_s: float
     ) -> tuple[str, Secret]:
-        """A new key, returned this once.
+        """A new key, returned this once. Its priority is at most that of the request for it.
 
         Raises:
             Overloaded: too many keys are out.
@@ -59,7 +59,8 @@ class SecretStore:
         if len(self._secrets) >= MAX_SECRETS:
             raise Overloaded(f"{MAX_SECRETS} ephemeral keys are out", retry_after_s=60)
         key = KEY_PREFIX + secrets.token_urlsafe(32)
-        secret = Secret(principal, settings, model, now + life_s)
+        bounded = replace(principal, max_priority=principal.priority, admin=False)
+        secret = Secret(bounded, settings, model, now + life_s)
         self._secrets[_digest(key)] = secret
         return key, secret
 

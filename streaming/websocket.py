@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketState
@@ -116,9 +116,7 @@ def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Call
     if secret is None:
         principal = server.authenticate(websocket.headers, key)
     elif origin_allowed(websocket.headers, server.settings):
-        made = secret.principal
-        bounded = replace(made, max_priority=made.priority)
-        principal = bounded.asking(websocket.headers.get(PRIORITY_HEADER))
+        principal = secret.principal.asking(websocket.headers.get(PRIORITY_HEADER))
     else:
         raise Forbidden("this page may not connect; see --allow-origins", where="origin")
     return Caller(
@@ -165,9 +163,7 @@ async def converse(
     observer = Observer(server, version, inner.session_id, caller.door)
     ended: list[Closed] = []
     key = caller.principal.name
-    made = version.session(
-        session_id=inner.session_id, key=key, priority=caller.principal.priority
-    )
+    made = version.session(session_id=inner.session_id, key=key, priority=caller.principal.priority)
     async with made as session:
         driver = Driver(protocol, session, outgoing, report=observer.report, fault=observer.fault)
         try:

@@ -25,6 +25,8 @@ from motet.streaming.auth import (
     write_keys,
 )
 from motet.streaming.client import AsyncClient
+from motet.streaming.realtime.settings import Settings as Offered
+from motet.streaming.secrets import SecretStore
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -169,6 +171,19 @@ def test_keys_without_a_priority_may_only_ask_for_less(tmp_path: Path) -> None:
         principal.asking("1")
     assert found.check("environment").asking("100").priority == 100
     assert Principal().asking("7").priority == 7, "on a machine of one's own anything goes"
+
+
+def test_a_browsers_key_has_at_most_the_priority_it_was_made_with() -> None:
+    store = SecretStore()
+    maker = Principal("me", priority=1, max_priority=5, admin=True).asking("2")
+    secret, _ = store.make(maker, Offered(), "voice", 60)
+    found = store.find(secret)
+    assert found is not None
+    assert not found.principal.admin
+    assert found.principal.asking(None).priority == 2
+    assert found.principal.asking("0").priority == 0
+    with pytest.raises(BadInput, match="possible: -100 to 2"):
+        found.principal.asking("3")
 
 
 def test_admins_are_those_that_were_made_so(tmp_path: Path) -> None:
