@@ -18,7 +18,7 @@ from ..pipelines.pipeline import Pipeline
 from .auth import Principal
 from .hangup import while_connected
 from .imagescoding import MEDIA_TYPES, as_base64, encoded
-from .imagesrequest import ImageRequest, from_form
+from .imagesrequest import EditRequest, ImageRequest, from_form, validated
 from .problems import of_error
 from .server import Server, principal_of, server_of, takes
 from .upload import Form, received
@@ -38,13 +38,32 @@ async def generate(request: Request, body: ImageRequest, server: Ours, asker: As
 
 @router.post("/v1/images/edits", response_model=None)
 async def edit(request: Request, server: Ours, asker: Asker) -> Response:
-    """Make pictures from words and a picture, which `strength` says how much to change."""
+    """Make pictures from words and a picture, which `strength` says how much to change: from a form
+    with a file, or from JSON with a data: URL."""
+    if "multipart" not in request.headers.get("content-type", ""):
+        asked: EditRequest = await json_of(request, EditRequest)
+        return await answer(request, server, asker, asked, asked.edited(), "image_edit")
     limit = min(IMAGE_BYTES, server.settings.max_upload_bytes)
     folder = server.settings.data_dir / "uploads"
     async with received(request, folder, limit_bytes=limit) as form:
         body: ImageRequest = from_form(form, ImageRequest)
         image = await picture_of(form)
     return await answer(request, server, asker, body, body.frame(image), "image_edit")
+
+
+async def json_of(request: Request, kind: Any) -> Any:
+    """A JSON body of that kind.
+
+    Raises:
+        BadInput: it is no JSON object, or holds faults.
+    """
+    try:
+        value = await request.json()
+    except ValueError as error:
+        raise BadInput(f"the body is no JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadInput("the body is no JSON object")
+    return validated(kind, value)  # pyright: ignore[reportUnknownArgumentType]
 
 
 async def picture_of(form: Form, name: str = "image") -> bytes:

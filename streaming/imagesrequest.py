@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ..components.errors import BadInput
 from ..components.frames import Generate
-from .imagescoding import PictureFormat, parsed_size
+from .imagescoding import PictureFormat, from_data_url, parsed_size
 from .upload import Form
 
 EFFORT = {
@@ -47,6 +55,14 @@ class Wishes(BaseModel):
         return {name: value for name, value in given.items() if value is not None}
 
 
+class Reference(BaseModel):
+    """A picture to start from, as an object; only data: URLs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    image_url: str
+
+
 class ImageRequest(Wishes):
     """The body of `/v1/images/generations`.
 
@@ -76,29 +92,34 @@ class ImageRequest(Wishes):
     input_fidelity: Literal["high", "low"] | None = None
     progress: bool = False
 
-    @model_validator(mode="after")
-    def _possible(self) -> ImageRequest:
-        wrong: list[str] = []
-        if self.background == "transparent":
-            wrong.append("background: transparent pictures aren't made here, opaque and auto are")
-        if self.output_format in ("gif", "svg"):
-            wrong.append(
-                f"output_format: {self.output_format} isn't made here; png, jpeg, webp are"
+    @model_validator(mode="wrap")
+    @classmethod
+    def _every_fault(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Tell what can't be made here beside what can't be read, each by its field."""
+        known = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        wrong = [
+            InitErrorDetails(
+                type=PydanticCustomError("impossible", "{said}", {"said": said}), loc=(field,)
             )
-        if self.output_compression not in (None, 100) and self.file_format == "png":
-            wrong.append("output_compression goes with jpeg and webp")
-        for name in ("style", "frame_count", "frame_duration_ms", "svg", "complexity"):
-            if getattr(self, name) is not None:
-                wrong.append(f"{name}: no model here has that")
-        if self.input_fidelity is not None:
-            wrong.append("input_fidelity: give `strength` (0..1) instead; less keeps more")
-        if self.partial_images and not self.stream:
-            wrong.append("partial_images goes with stream")
-        if self.stream and self.response_format == "url":
-            wrong.append("a stream has b64_json, no url")
+            for field, said in impossible(known)
+        ]
+        try:
+            made = handler(data)
+        except ValidationError as error:
+            read = [
+                InitErrorDetails(
+                    type=PydanticCustomError("unreadable", "{said}", {"said": flaw["msg"]})
+                    if flaw["type"] not in ("extra_forbidden", "missing")
+                    else flaw["type"],
+                    loc=flaw["loc"],
+                    input=flaw["input"],
+                )
+                for flaw in error.errors()
+            ]
+            raise ValidationError.from_exception_data(cls.__name__, [*read, *wrong]) from error
         if wrong:
-            raise ValueError("; ".join(wrong))
-        return self
+            raise ValidationError.from_exception_data(cls.__name__, wrong)
+        return made
 
     @property
     def file_format(self) -> PictureFormat:
@@ -130,6 +151,55 @@ class ImageRequest(Wishes):
             previews=self.partial_images or 0,
             options=options,
         )
+
+
+class EditRequest(ImageRequest):
+    """The JSON body of `/v1/images/edits`; in a form the picture comes as a file."""
+
+    images: list[Reference] = Field(min_length=1, max_length=1)
+
+    def edited(self) -> Generate:
+        """The request as a frame.
+
+        Raises:
+            BadInput: the picture can't be read.
+        """
+        return self.frame(from_data_url(self.images[0].image_url, "images"))
+
+
+def impossible(asked: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What of a request can be read and not be made here, by its field."""
+    wrong: list[tuple[str, str]] = []
+    file_format, stream = asked.get("output_format"), _truth(asked.get("stream"))
+    if asked.get("background") == "transparent":
+        said = "transparent pictures aren't made here, opaque and auto are"
+        wrong.append(("background", said))
+    if file_format in ("gif", "svg"):
+        wrong.append(("output_format", f"{file_format} isn't made here; png, jpeg, webp are"))
+    elif file_format in (None, "png") and asked.get("output_compression") not in _WHOLE:
+        wrong.append(("output_compression", "goes with jpeg and webp"))
+    for name in ("style", "frame_count", "frame_duration_ms", "svg", "complexity"):
+        if asked.get(name) is not None:
+            wrong.append((name, "no model here has that"))
+    if asked.get("input_fidelity") is not None:
+        wrong.append(("input_fidelity", "give `strength` (0..1) instead; less keeps more"))
+    if asked.get("partial_images") not in (None, 0, "0") and not stream:
+        wrong.append(("partial_images", "goes with stream"))
+    if stream and asked.get("response_format") == "url":
+        wrong.append(("response_format", "a stream has b64_json, no url"))
+    try:
+        parsed_size(asked["size"] if isinstance(asked.get("size"), str) else None)
+    except BadInput as error:
+        wrong.append(("size", error.message.removeprefix("size: ")))
+    return wrong
+
+
+_WHOLE = (None, 100, "100")
+
+
+def _truth(value: Any) -> bool:
+    """What a form's or a JSON body's switch says."""
+    return value is True or str(value).lower() in ("true", "1", "yes", "on")
 
 
 Kind = type[BaseModel]

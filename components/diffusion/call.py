@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import diffusers
 import torch
 from diffusers.pipelines.auto_pipeline import AutoPipelineForImage2Image
 
@@ -28,6 +29,10 @@ def defaults(pipe: Any) -> dict[str, Any]:
     return {name: one.default for name, one in parameters(pipe).items()}
 
 
+# Those that start from a picture on the same weights, which diffusers' own table leaves out.
+_STARTERS = {"LTXPipeline": "LTXImageToVideoPipeline"}
+
+
 def from_image(pipe: Any) -> Any:
     """The pipeline on the same weights that starts from a picture.
 
@@ -37,8 +42,9 @@ def from_image(pipe: Any) -> Any:
     if "image" in parameters(pipe):
         return pipe
     auto: Any = AutoPipelineForImage2Image
+    own = _STARTERS.get(type(pipe).__name__)
     try:
-        found = auto.from_pipe(pipe)
+        found = getattr(diffusers, own).from_pipe(pipe) if own else auto.from_pipe(pipe)
     except (ValueError, TypeError, AttributeError) as error:
         raise BadInput(
             f"{type(pipe).__name__} can't start from a picture", where="image", param="image"
@@ -82,6 +88,8 @@ def arguments(pipe: Any, shots: Sequence[Shot], extra: Mapping[str, Any]) -> dic
         "image": [shot.image for shot in shots] if shots[0].image is not None else None,
         **guiding(pipe, shots),
     }
+    if "strength" not in known and not shape.insisted:
+        call["strength"] = None
     if shots[0].image is not None and "image" in known:
         # Those that start from a picture and take no size use the picture's.
         call = {key: value for key, value in call.items() if key in known or key not in _SIZE}

@@ -173,6 +173,7 @@ class Generator(Component):
             steps=steps,
             guidance=file.guidance if asked.guidance is None else asked.guidance,
             strength=None if asked.image is None else strength,
+            insisted=asked.strength is not None,
             cache_kind=None if cache is None else cache.kind,
         )
         flaws = self._flaws(asked, shape)

@@ -19,7 +19,10 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What pictures of one run have in common. None leaves it to the pipeline's own default."""
+    """What pictures of one run have in common. None leaves it to the pipeline's own default.
+
+    A `strength` that wasn't `insisted` on is left out where a pipeline has none.
+    """
 
     width: int | None
     height: int | None
@@ -28,6 +31,7 @@ class Shape:
     steps: int | None
     guidance: float | None
     strength: float | None = None
+    insisted: bool = False
     cache_kind: str | None = None
 
 

@@ -130,17 +130,40 @@ def test_an_edit_starts_from_the_picture(client: OpenAI) -> None:
         client.images.edit(image=b"no picture", prompt="a cat")
 
 
+def test_an_edit_as_json_is_that_of_a_form(client: OpenAI, address: str) -> None:
+    asked = {"prompt": "a cat", "seed": 5, "strength": 0.5}
+    url = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
+    route = f"{address}/v1/images/edits"
+    answer = httpx.post(route, json={**asked, "images": [{"image_url": url}]}, timeout=20)
+    form = client.images.edit(image=("red.png", png()), prompt="a cat", extra_body=asked)
+    assert form.data is not None
+    assert answer.json()["data"][0]["b64_json"] == form.data[0].b64_json
+    for images in ([], [{"image_url": url}] * 2, [{"image_url": "https://a.b/c.png"}]):
+        refused = httpx.post(route, json={**asked, "images": images})
+        assert refused.status_code == 400
+        assert "images" in refused.json()["error"]["message"]
+
+
+def test_every_fault_of_a_request_is_told_at_once(address: str) -> None:
+    wrong = {"n": 11, "size": "big", "background": "transparent", "seed": -1, "colour": "red"}
+    for path, more in (("generations", {}), ("edits", {"images": [{"image_url": "x"}]})):
+        answer = httpx.post(f"{address}/v1/images/{path}", json={"prompt": "a", **wrong, **more})
+        error = answer.json()["error"]
+        assert answer.status_code == 400
+        assert all(f"{name}: " in error["message"] for name in wrong), error["message"]
+
+
 @pytest.mark.parametrize(
     ("body", "param", "message"),
     [
         ({"size": "big"}, "size", "WIDTHxHEIGHT"),
         ({"size": "33x32"}, None, "multiples of 16"),
-        ({"background": "transparent"}, None, "transparent"),
-        ({"output_format": "svg"}, None, "svg"),
-        ({"output_compression": 50}, None, "jpeg and webp"),
-        ({"style": "vivid"}, None, "style"),
+        ({"background": "transparent"}, "background", "transparent"),
+        ({"output_format": "svg"}, "output_format", "svg"),
+        ({"output_compression": 50}, "output_compression", "jpeg and webp"),
+        ({"style": "vivid"}, "style", "style"),
         ({"n": 11}, "n", "less than or equal to 10"),
-        ({"partial_images": 2}, None, "goes with stream"),
+        ({"partial_images": 2}, "partial_images", "goes with stream"),
         ({"colour": "red"}, "colour", "Extra inputs"),
         ({"guidance_skip": {"every": 0}}, "options", "greater than or equal to 1"),
         ({"stream": True, "steps": 500}, "steps", "1 to 100"),
