@@ -42,13 +42,19 @@ def size_of(data: bytes) -> Size:
 
 
 def decode(data: bytes) -> Pixels:
-    """RGB of shape (height, width, 3), turned as its EXIF says, transparency over white.
+    """RGB of shape (height, width, 3), turned as its EXIF says, transparency over white; of an
+    animation the first picture, of 16-bit greys the upper 8 bits.
 
     Raises:
         BadInput: it can't be decoded.
     """
     with opened(data) as image:
         turned = ImageOps.exif_transpose(image)
+        if turned.mode.startswith("I;16"):
+            # Pillow's own conversion cuts at 255, which leaves white.
+            turned = Image.fromarray((np.asarray(turned) >> 8).astype(np.uint8))
+        if turned.mode in ("I", "F"):
+            raise _bad(f"a picture of mode {turned.mode} is not possible; 8 and 16 bits are")
         if turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info:
             shown = turned.convert("RGBA")
             paper = Image.new("RGBA", shown.size, "white")
@@ -67,7 +73,9 @@ def opened(data: bytes) -> Generator[Image.Image]:
         with image:
             _check(image.size)
             yield image
-    except (UnidentifiedImageError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        raise _bad(f"{error}; at most {MAX_PIXELS // 1_000_000} million are read") from error
+    except UnidentifiedImageError as error:
         raise _bad(
             f"{len(data)} bytes that start with {data[:4].hex() or 'nothing'} are no picture;"
             f" {', '.join(FORMATS)} are read"

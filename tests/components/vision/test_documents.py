@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import struct
+import zlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -114,6 +116,36 @@ def test_pictures_are_turned_as_their_camera_says_and_laid_on_white() -> None:
     assert (size_of(file.getvalue()).width, size_of(file.getvalue()).height) == (20, 40)
     clear = encoded(Picture.new("RGBA", (4, 4), (0, 0, 0, 0)))
     assert np.all(decode(clear) == 255)
+
+
+def test_greys_of_16_bits_keep_their_shades() -> None:
+    greys = np.arange(0, 65536, 64, dtype=np.uint16).reshape(32, 32)
+    for kind in ("PNG", "TIFF"):
+        shown = decode(encoded(Picture.fromarray(greys), kind))
+        np.testing.assert_array_equal(shown[:, :, 0], greys >> 8)
+    with pytest.raises(BadInput, match="mode F"):
+        decode(encoded(Picture.fromarray(greys.astype(np.float32)), "TIFF"))
+
+
+def test_an_animation_is_its_first_picture() -> None:
+    first, second = (Picture.new("RGB", (8, 8), colour) for colour in ("red", "blue"))
+    for kind in ("GIF", "WEBP", "PNG"):
+        file = io.BytesIO()
+        first.save(file, kind, save_all=True, append_images=[second] * 2, lossless=True)
+        shown = decode(file.getvalue())
+        assert shown.shape == (8, 8, 3)
+        assert tuple(shown[4, 4]) == (255, 0, 0)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_by_its_header() -> None:
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    data = b"\x89PNG\r\n\x1a\n"
+    for name, body in ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(100)))):
+        data += struct.pack(">I", len(body)) + name + body
+        data += struct.pack(">I", zlib.crc32(name + body))
+    for bomb in (data, encoded(Picture.new("1", (9000, 9000)))):
+        with pytest.raises(BadInput, match="at most 64 million"):
+            decode(bomb)
 
 
 def test_lines_are_put_in_reading_order() -> None:
