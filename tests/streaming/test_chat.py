@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+import rpcfakes
+from serving import serving
 
 from motet.pipelines import build, load
 from motet.pipelines.graph import Graph
@@ -57,6 +59,25 @@ async def test_whole_and_streamed_answers_say_the_same() -> None:
         choices = [e["choices"][0] for e in streamed[:-2] if e["choices"][0]["index"] == index]
         assert "".join(c["delta"].get("content", "") for c in choices) == "One two three. "
         assert choices[-1]["finish_reason"] == "stop"
+
+
+def test_the_first_words_come_while_the_rest_is_made() -> None:
+    spec = {
+        "name": "chat",
+        "nodes": {"llm": {"use": "rpcfakes:Brain"}},
+        "edges": ["input -> llm -> output"],
+    }
+    graph = build(PipelineSpec.model_validate(spec))
+    body = {"messages": [{"role": "user", "content": "wait"}], "stream": True}
+    with serving(graph) as address:
+        said = ""
+        with httpx.stream("POST", f"{address}/v1/chat/completions", json=body) as response:
+            for line in response.iter_lines():
+                if line.startswith("data:"):
+                    said += json.loads(line[5:])["choices"][0]["delta"].get("content") or ""
+                if said == "wait":
+                    break
+            assert rpcfakes.Brain.running == 1, "it has not ended, and never will"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ class Worker(Component):
                     os.kill(os.getpid(), signal.SIGSTOP)
                 case TextInput(text="sleep"):
                     await asyncio.sleep(3600)
+                case TextInput(text="spin"):
+                    await asyncio.to_thread(_spin)
                 case TextInput(text="nap"):
                     await asyncio.sleep(0.3)
                     yield frame
@@ -98,3 +100,8 @@ class Pass(Component):
                 yield Data({"text": frame.text, "path": [os.getpid()]})
             elif isinstance(frame, Data):
                 yield Data({**frame.value, "path": [*frame.value["path"], os.getpid()]})
+
+
+def _spin() -> None:
+    while True:
+        pass
