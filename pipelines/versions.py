@@ -161,7 +161,13 @@ class Versions:
             self.on_ended()
 
     def adopt(self, version: Version, *, drain_s: float | None = None) -> None:
-        """All new sessions go to this version; the old one runs out, for at most `drain_s`."""
+        """All new sessions go to this version; the old one runs out, for at most `drain_s`.
+
+        Raises:
+            Conflict: the server has been shut down meanwhile.
+        """
+        if self._closed:
+            raise Conflict("the server is shutting down", where=self.stable.name)
         self._pending = None
         old, self.stable = self.stable, version
         version.role = "stable"

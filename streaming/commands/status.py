@@ -66,7 +66,9 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def version_row(version: dict[str, Any]) -> tuple[str, ...]:
     """One version's cells."""
-    role = version["role"] if version["ready"] else f"{version['role']}, not ready"
+    role = version["role"]
+    if role != "retiring" and not version["ready"]:
+        role += ", not ready"
     return (
         version["version"],
         role,

@@ -334,3 +334,11 @@ async def test_a_model_without_a_sign_of_life_counts_against_its_version() -> No
                 if number == 3 and isinstance(frame, End):
                     break
             assert (version.runs, version.faults) == (2, 1)
+
+
+async def test_nothing_takes_over_once_the_server_has_ended() -> None:
+    async with Pipeline(graph()) as pipeline:
+        version = await pipeline.versions.start(graph(tag="new"))
+    with pytest.raises(Conflict, match="shutting down"):
+        pipeline.versions.adopt(version)
+    assert Tag.closes == Tag.loads == {"a same": 1, "b old": 1, "b new": 1}
