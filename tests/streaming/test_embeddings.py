@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from openai import OpenAI
+from openai import BadRequestError, OpenAI
 from serving import serving
+from tokenizers import Tokenizer
 
+from motet.components.models import locate
 from motet.pipelines import load
 from motet.streaming.app import create_app
 from motet.streaming.server import Server
@@ -59,7 +61,28 @@ async def test_bad_requests_are_400s(
 
 
 def test_the_official_client_embeds() -> None:
+    tokens = Tokenizer.from_file(str(locate("all-minilm-l6-v2") / "tokenizer.json"))
+    tokens.no_padding()
+    texts = ["hello there", "a second text"]
+    arrays = [tokens.encode(text).ids for text in texts]
     with serving(load("embed")) as address:
-        client = OpenAI(base_url=f"{address}/v1", api_key="none")
-        answer = client.embeddings.create(model="embed", input=["hello"], dimensions=128)
-    assert len(answer.data[0].embedding) == 128
+        client = OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+
+        def vectors(given: Any, **options: Any) -> np.ndarray[Any, Any]:
+            answer = client.embeddings.create(model="embed", input=given, **options)
+            assert [one.index for one in answer.data] == list(range(len(answer.data)))
+            assert answer.usage.prompt_tokens > 0
+            return np.array([one.embedding for one in answer.data])
+
+        coded = vectors(texts)
+        assert coded.shape == (2, 384)
+        np.testing.assert_allclose(vectors(texts, encoding_format="float"), coded, atol=1e-6)
+        np.testing.assert_allclose(vectors(arrays), coded, atol=1e-6)
+        np.testing.assert_allclose(vectors(arrays[0]), coded[:1], atol=1e-6)
+        short = vectors(texts, dimensions=128)
+        cut = coded[:, :128] / np.linalg.norm(coded[:, :128], axis=1, keepdims=True)
+        np.testing.assert_allclose(short, cut, atol=1e-6)
+        long = "word " * 600
+        with pytest.raises(BadRequestError, match="takes 256"):
+            vectors(long)
+        assert vectors(long, extra_body={"truncate": True}).shape == (1, 384)
