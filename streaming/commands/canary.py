@@ -21,7 +21,9 @@ def add(commands: Commands) -> None:
         "--max-fault-rate", type=share, default=0.05, help="above it, called off (5%%); 1 never"
     )
     start.add_argument("--min-runs", type=int, default=20, help="runs before it can be (20)")
-    start.add_argument("--window-s", type=float, default=600, help="how far back runs count, in seconds (600)")
+    start.add_argument(
+        "--window-s", type=float, default=600, help="seconds back that runs count (600)"
+    )
     start.add_argument("--fresh", action="store_true", help="load also what hasn't changed")
     move = actions.add_parser("share", help="give it another share")
     move.add_argument("--share", type=share, required=True, help="10%% or 0.1")
