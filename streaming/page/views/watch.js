@@ -20,7 +20,7 @@ const count = (number, one, many) => `${number} ${number === 1 ? one : many}`;
 
 /** The first thing that somebody who looks wants to know: [heading, text]. */
 export function summary({ ready, pipelines }) {
-  const nodes = pipelines.flatMap((pipeline) => pipeline.nodes);
+  const nodes = pipelines.flatMap(({ versions }) => versions.flatMap((version) => version.nodes));
   const queued = sum(nodes, (node) => node.queued);
   const active = sum(nodes, (node) => node.active);
   const sessions = sum(pipelines, (pipeline) => pipeline.sessions);
