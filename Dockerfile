@@ -1,6 +1,6 @@
 # One image a profile: `docker build --target media .`; without a target it is `voice`.
 # Every image of a pipeline must have what all components of its file import.
-ARG TENSORRT_LLM=nvcr.io/nvidia/tensorrt-llm/release:1.0.0
+ARG TENSORRT_LLM=nvcr.io/nvidia/tensorrt-llm/release:1.2.0
 
 FROM python:3.11.14-slim-bookworm AS base
 RUN useradd --create-home --uid 10001 motet

@@ -264,7 +264,12 @@ def render(objects: list[Object]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as people write them."""
+    """Texts of several lines as people write them, and everything where it belongs."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors: what is the same in two places is written twice."""
+        del data
+        return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -17,7 +17,15 @@ def check(naming: Naming) -> None:
     Raises:
         SpecError: with every setting that can't be had on Kubernetes.
     """
-    flaws = [*_gpus(naming), *_images(naming), *_names(naming)]
+    _refuse(naming, [*_gpus(naming), *_images(naming), *_names(naming)])
+
+
+def check_names(naming: Naming) -> None:
+    """Refuse names alone; see `check`."""
+    _refuse(naming, [*_images(naming), *_names(naming)])
+
+
+def _refuse(naming: Naming, flaws: list[Flaw]) -> None:
     if flaws:
         raise SpecError(flaws, file=f"{naming.graph.name} on kubernetes")
 

@@ -19,7 +19,9 @@ PART = "gateway"
 
 def gateway(naming: Naming) -> list[Object]:
     """Deployment, Service, budget and network policy of the gateway."""
-    template = pod(naming, PART, container(naming))
+    targets = [f"{name}={naming.target(name)}" for name in naming.graph.order]
+    runtime = ["--runtime", "remote", "--targets", *targets]
+    template = pod(naming, PART, container(naming, runtime))
     return [
         deployment(naming, PART, template, naming.settings.gateways),
         service(naming),
@@ -28,11 +30,10 @@ def gateway(naming: Naming) -> list[Object]:
     ]
 
 
-def container(naming: Naming) -> Object:
-    """`motet serve` on the components' services."""
-    targets = [f"{name}={naming.target(name)}" for name in naming.graph.order]
+def container(naming: Naming, runtime: list[str]) -> Object:
+    """`motet serve`; `runtime` are its arguments that say where the components are."""
     command = ["motet", "serve", FILE, "--host", "0.0.0.0", "--port", str(HTTP_PORT)]
-    command += ["--grpc-port", str(GRPC_PORT), "--runtime", "remote", "--targets", *targets]
+    command += ["--grpc-port", str(GRPC_PORT), *runtime]
     command += ["--data-dir", "/tmp/motet", "--shutdown-grace-s", str(naming.grace_s)]
     if naming.settings.tls_secret:
         command += ["--hop-tls-dir", "/etc/motet-tls"]

@@ -23,7 +23,8 @@ class Settings(BaseModel):
     `api_keys` may use what is served, `admin_keys` change it too (`motet reload`, `motet canary`).
     `data_dir` holds what must outlive the process (jobs, uploads, keys).
     `log_content` writes what users say and get into the log; off unless asked for.
-    `runtime` is where components run: in this process, in worker processes, on Ray, or remote, at
+    `runtime` is where components run: in this process, in worker processes, on Ray (deployed from
+    here, or by a RayService as `motet deploy ray` writes it), or remote, at
     the `targets` (NODE=HOST:PORT); `hop_tls_dir` holds ca.crt, tls.crt, tls.key for other hosts.
     `job_concurrency` is how many jobs a server runs at once; 0 leaves them to `motet worker`.
     `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
@@ -34,7 +35,7 @@ class Settings(BaseModel):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     grpc_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
-    runtime: Literal["local", "workers", "ray", "remote"] = "local"
+    runtime: Literal["local", "workers", "ray", "rayservice", "remote"] = "local"
     targets: tuple[str, ...] = ()
     hop_tls_dir: Path | None = None
     keys_file: Path | None = None

@@ -32,15 +32,17 @@ def runtime_of(
 
         places = {node: place for node, _, place in (one.partition("=") for one in targets)}
         return RemoteRuntime(graph, places, tls=MutualTls.of(tls_dir) if tls_dir else None)
-    if name == "ray":
+    if name in ("ray", "rayservice"):
         if importlib.util.find_spec("ray") is None:
             raise MissingRequirement(
                 "needs ray[serve]; install the extra: pip install 'motet[ray]'", where="ray"
             )
         from .mux import MutualTls
         from .rayserve import RayRuntime
+        from .rayservice import RayServiceRuntime
 
-        return RayRuntime(graph, tls=MutualTls.of(tls_dir) if tls_dir else None)
+        kind = RayServiceRuntime if name == "rayservice" else RayRuntime
+        return kind(graph, tls=MutualTls.of(tls_dir) if tls_dir else None)
     if name == "workers":
         from .workers import WorkersRuntime
 

@@ -46,6 +46,12 @@ def _name(state: Any) -> str:
     return str(getattr(state, "value", state))
 
 
+def running() -> set[str]:
+    """The names of the applications that run."""
+    seen: Any = serve.status()
+    return {name for name, app in seen.applications.items() if _name(app.status) == "RUNNING"}
+
+
 def deployed() -> set[str]:
     """The names of all applications on the cluster."""
     return set(serve.status().applications) if ray.is_initialized() else set()

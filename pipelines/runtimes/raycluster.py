@@ -34,8 +34,14 @@ class Cluster:
         """Do something that blocks."""
         return await asyncio.get_running_loop().run_in_executor(self._control, work)
 
-    def join(self, address: str | None) -> None:
-        """Join the cluster at `address`, or start one here; nothing where that was done. Blocks."""
+    def join(self, address: str | None, *, serving: bool = True) -> None:
+        """Join the cluster at `address`, or start one here; nothing where that was done. Blocks.
+
+        Serve is started there, unless not `serving`.
+
+        Raises:
+            ConnectionError: there is no cluster at `address`.
+        """
         if not ray.is_initialized():
             paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
             self._own = address is None
@@ -45,7 +51,8 @@ class Cluster:
                 log_to_driver=False,
                 runtime_env={"env_vars": {"PYTHONPATH": paths}} if self._own else None,
             )
-        serve.start(proxy_location="Disabled")
+        if serving:
+            serve.start(proxy_location="Disabled")
 
     def sweep(self, pipeline: str) -> None:
         """Delete the later versions of a pipeline's nodes that a process which died has left."""
@@ -74,7 +81,7 @@ class Cluster:
             ray.shutdown()
             self._own = False
             return
-        ours = {node.app for node in nodes} & deployed()
+        ours = {node.app for node in nodes if node.ours} & deployed()
         for app in ours:
             serve.delete(app, _blocking=False)
         until_s = time.monotonic() + LEAVE_S

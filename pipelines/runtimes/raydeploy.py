@@ -36,14 +36,22 @@ def check(graph: Graph) -> None:
         raise SpecError(flaws, file=f"{graph.name} on ray")
 
 
-def options(node: Node, setup: Setup, *, drain_s: float) -> dict[str, Any]:
+def place_of(node: str) -> str:
+    """The resource of Ray's that the pods of a node's replicas have, and no other."""
+    return f"motet-{node}"
+
+
+def options(node: Node, setup: Setup, *, drain_s: float, pods: bool = False) -> dict[str, Any]:
     """The options of a node's deployment.
 
     A replica takes as many leases as it serves runs. Its autoscaling is our own policy: Ray's
     smoothing and delays are set to nothing. A replica that goes waits `drain_s` for its leases.
+    With `pods` a replica asks for a place in a pod of its node's group.
     """
     scale, resources = node.spec.scale, node.spec.resources
     actor: dict[str, Any] = {"num_cpus": resources.cpus or 0, "num_gpus": resources.gpus}
+    if pods:
+        actor |= {"num_cpus": resources.cpus or 1, "resources": {place_of(node.name): 1}}
     if resources.memory_gb is not None:
         actor["memory"] = int(resources.memory_gb * 2**30)
     return {

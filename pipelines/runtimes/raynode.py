@@ -40,6 +40,7 @@ class RayNode:
         self.setup = setup
         self.version = version
         self.users = 0
+        self.ours = True
         self.app = f"motet-{pipeline}-{node.name}" + (f"-v{version}" if version != "1" else "")
         self._drain_s = drain_s
         self._tls = tls
@@ -53,17 +54,23 @@ class RayNode:
         """Whether the application was run."""
         return self._handle is not None
 
+    def bound(self, *, pods: bool = False) -> Any:
+        """The application. With `pods` its replicas go to the pods that are made for them alone."""
+        settings = options(self.node, self.setup, drain_s=self._drain_s, pods=pods)
+        made = serve.deployment(name=self.node.name, **settings)(Replica)
+        return made.bind(self.node.spec.use, self.setup, self._tls)
+
     @property
     def target(self) -> Any:
         """The application, as `serve.run_many` takes it."""
-        settings = options(self.node, self.setup, drain_s=self._drain_s)
-        made = serve.deployment(name=self.node.name, **settings)(Replica)
-        bound = made.bind(self.node.spec.use, self.setup, self._tls)
-        return serve.RunTarget(bound, name=self.app, route_prefix=None)
+        return serve.RunTarget(self.bound(), name=self.app, route_prefix=None)
 
-    def runs(self, handle: Any) -> None:
-        """The application runs and is called by this handle."""
+    def runs(self, handle: Any, *, ours: bool = True) -> None:
+        """The application runs and is called by this handle; `ours` is taken down with the last
+        runtime that has it.
+        """
         self._handle = handle.options(stream=True)
+        self.ours = ours
 
     def saw(self, states: Mapping[str, str]) -> None:
         """These are its replicas now, by id, with their states."""

@@ -1,10 +1,14 @@
-"""`motet deploy kubernetes`: manifests of a pipeline, to standard output."""
+"""`motet deploy kubernetes` and `motet deploy ray`: manifests, to standard output."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from .output import Commands, write
+
+if TYPE_CHECKING:
+    from ...pipelines.deploy import DeploySettings
 
 
 def add(commands: Commands) -> None:
@@ -12,53 +16,78 @@ def add(commands: Commands) -> None:
     command = commands.add_parser("deploy", help="manifests for a cluster")
     kinds = command.add_subparsers(required=True, metavar="WHERE")
     one = kinds.add_parser("kubernetes", help="manifests for `kubectl apply -f -`, with KEDA")
-    one.add_argument("file", metavar="FILE", help="pipeline file")
-    one.add_argument("--image", required=True, help="container image that has `motet`")
-    one.add_argument("--namespace", default="default")
     one.add_argument(
-        "--keys-secret", default="motet-keys", help="entries api-keys, metrics-key, admin-keys"
+        "--no-surge", action="store_true", help="no spare GPU: stop pods before new ones start"
     )
-    one.add_argument("--tls-secret", help="ca.crt, tls.crt, tls.key: mutual TLS to components")
-    one.add_argument("--prometheus-url", help="what KEDA asks")
-    one.add_argument("--models-claim", help="volume claim with models, mounted at /models")
-    one.add_argument(
-        "--node-image",
-        action="append",
-        default=[],
-        metavar="NODE=IMAGE",
-        help="another image for a node, one with what GPUs need, say; repeatable",
-    )
-    one.add_argument(
-        "--gateways",
-        type=int,
-        default=1,
-        help="pods at the doors (1); an ephemeral key is good at the one that made it",
-    )
-    one.add_argument("--no-surge", action="store_true", help="no spare GPU: stop pods first")
     one.add_argument(
         "--no-deletion-cost",
         action="store_true",
         help="components get no right to tell which of their pods has the fewest runs",
     )
+    one.add_argument("--prometheus-url", help="what KEDA asks")
     one.set_defaults(command=run_kubernetes)
+    other = kinds.add_parser("ray", help="the same with a RayService, for KubeRay")
+    other.set_defaults(command=run_ray)
+    for kind in (one, other):
+        common(kind)
+
+
+def common(command: argparse.ArgumentParser) -> None:
+    """Arguments of both."""
+    command.add_argument("file", metavar="FILE", help="pipeline file")
+    command.add_argument(
+        "--image", required=True, help="container image that has `motet` and what the file needs"
+    )
+    command.add_argument("--namespace", default="default")
+    command.add_argument(
+        "--keys-secret", default="motet-keys", help="entries api-keys, metrics-key, admin-keys"
+    )
+    command.add_argument("--tls-secret", help="ca.crt, tls.crt, tls.key: TLS to components")
+    command.add_argument("--models-claim", help="volume claim with models, mounted at /models")
+    command.add_argument(
+        "--node-image",
+        action="append",
+        default=[],
+        metavar="NODE=IMAGE",
+        help="another image for a node, one for its GPU, say; repeatable",
+    )
+    command.add_argument(
+        "--gateways",
+        type=int,
+        default=1,
+        help="pods at the doors (1); an ephemeral key is good at the one that made it",
+    )
+
+
+def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
+    """What the arguments of both say."""
+    from ...pipelines.deploy import DeploySettings
+
+    names = ("image", "namespace", "keys_secret", "tls_secret", "models_claim", "gateways")
+    given = {name: getattr(parsed, name) for name in names}
+    return DeploySettings(**given, node_images=images(parsed.node_image), **more)
 
 
 def run_kubernetes(parsed: argparse.Namespace) -> int:
     """Print the manifests."""
     from ...pipelines import load
-    from ...pipelines.deploy import DeploySettings, manifests, render
+    from ...pipelines.deploy import manifests, render
 
-    names = ("image", "namespace", "keys_secret", "tls_secret", "models_claim", "gateways")
-    given = {name: getattr(parsed, name) for name in names}
-    if parsed.prometheus_url:
-        given["prometheus_url"] = parsed.prometheus_url
-    settings = DeploySettings(
-        **given,
-        node_images=images(parsed.node_image),
-        surge=not parsed.no_surge,
-        deletion_cost=not parsed.no_deletion_cost,
+    more = {"prometheus_url": parsed.prometheus_url} if parsed.prometheus_url else {}
+    settings = settings_of(
+        parsed, surge=not parsed.no_surge, deletion_cost=not parsed.no_deletion_cost, **more
     )
     write(render(manifests(load(parsed.file), settings)).rstrip())
+    return 0
+
+
+def run_ray(parsed: argparse.Namespace) -> int:
+    """Print the manifests with a RayService."""
+    from ...pipelines import load
+    from ...pipelines.deploy import render
+    from ...pipelines.deployray import ray_manifests
+
+    write(render(ray_manifests(load(parsed.file), settings_of(parsed))).rstrip())
     return 0
 
 

@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     command.add_argument("--grpc-port", type=int, help="gRPC port (none; usual: 50051)")
     command.add_argument(
         "--runtime",
-        choices=["local", "workers", "ray", "remote"],
+        choices=["local", "workers", "ray", "rayservice", "remote"],
         help="where components run (local)",
     )
     command.add_argument(

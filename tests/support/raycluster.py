@@ -20,7 +20,8 @@ def main() -> None:
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         # One core each: Ray starts as many processes ahead.
-        nodes = [cluster.add_node(num_cpus=1, **shared) for _ in range(2)]
+        places = {"motet-a": 4, "motet-llm": 4}
+        nodes = [cluster.add_node(num_cpus=1, resources=places, **shared) for _ in range(2)]
         raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
         sys.__stdout__.write(json.dumps({"address": cluster.address, "raylets": raylets}) + "\n")
         sys.__stdout__.flush()

@@ -9,7 +9,10 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
+from motet.components.base import Context
+from motet.components.errors import SpecError
 from motet.components.frames import Data, End, Fault, Frame, TextInput
 from motet.pipelines import Pipeline, build
 from motet.pipelines.session import Session
@@ -75,6 +78,55 @@ async def test_conversations_outlive_the_replica_that_scaling_takes_away(ray_clu
         left = {await pid(session) for session in homes.values()}
         assert len(left) == 1, "those of the replica that went have moved"
         assert left < homes.keys()
+
+
+async def test_what_a_ray_service_deployed_is_used_and_left_there(ray_cluster: Any) -> None:
+    from ray.serve.schema import ServeDeploySchema
+
+    from motet.pipelines.deploy import DeploySettings
+    from motet.pipelines.deployray import ray_manifests
+    from motet.pipelines.runtimes import rayapi
+    from motet.pipelines.runtimes.rayservice import RayServiceRuntime
+
+    made = runtime(ray_cluster).graph
+    config = next(
+        yaml.safe_load(one["spec"]["serveConfigV2"])
+        for one in ray_manifests(made, DeploySettings("image"))
+        if one["kind"] == "RayService"
+    )
+    serving = RayServiceRuntime(made, address=ray_cluster.address)
+    await asyncio.to_thread(join, ray_cluster.address)
+    started = asyncio.create_task(serving.start())
+    # It waits for the service, which is there only now.
+    await asyncio.to_thread(deploy, ServeDeploySchema.model_validate(config))
+    await asyncio.wait_for(started, 120)
+    async with Session(made, serving, Context("s")) as session:
+        session.start(1, TextInput("hello"))
+        async with asyncio.timeout(60):
+            got = [(await anext(session))[::2] for _ in range(2)]
+        assert got == [(1, TextInput("hello")), (1, End())]
+    with pytest.raises(SpecError, match=r"motet deploy ray"):
+        serving.successor(runtime(ray_cluster, scale={"concurrency": 2}).graph, "2")
+    await serving.close()
+    apps = {f"motet-nodes-{node}" for node in made.nodes}
+    assert apps <= rayapi.running(), "they are the service's to end"
+    for app in apps:
+        await asyncio.to_thread(rayapi.serve.delete, app)
+
+
+def join(address: str) -> None:
+    from motet.pipelines.runtimes.rayapi import ray, serve
+
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False)
+    serve.start(proxy_location="Disabled")
+
+
+def deploy(config: Any) -> None:
+    """As Serve's own REST door does for KubeRay."""
+    from ray.serve.context import _get_global_client
+
+    _get_global_client().deploy_apps(config)
 
 
 def raylet_of(process: int) -> int:
