@@ -113,3 +113,11 @@ def test_the_wait_is_estimated_from_what_runs_took() -> None:
     for _ in range(50):
         estimate.finished(1.0)
     assert estimate.wait_s(ahead=3, places=4) == pytest.approx(1.0, rel=0.02)
+
+
+def test_no_priority_is_so_high_that_the_others_never_come() -> None:
+    """Unbounded, weights of 4 to the 100th would be lost in the rounding of the others' turns."""
+    queue = filled("priority", [("k", 100)] * 50 + [("k", 8)] * 50 + [("k", 0)])
+    served = [queue.pop()[2] for _ in range(101)]  # type: ignore[index]
+    assert 0 in served[:2], "the first of a priority waits for no weight"
+    assert [one for one in served if one] == [100] * 50 + [8] * 50, "both wait as the last level"
