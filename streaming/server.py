@@ -158,8 +158,8 @@ def server_of(request: Request) -> Server:
     return request.app.state.server
 
 
-def principal_of(request: Request) -> Principal:
-    """FastAPI dependency: who asks.
+async def principal_of(request: Request) -> Principal:
+    """FastAPI dependency: who asks. A coroutine, since other functions are sent to a thread.
 
     Raises:
         Unauthorized: a key is needed (401).
@@ -168,7 +168,7 @@ def principal_of(request: Request) -> Principal:
     return server_of(request).authenticate(request.headers)
 
 
-def admin_of(request: Request) -> Principal:
+async def admin_of(request: Request) -> Principal:
     """FastAPI dependency: who asks, if they may change what is served.
 
     Raises:
@@ -176,7 +176,7 @@ def admin_of(request: Request) -> Principal:
         Forbidden: a foreign page asks (403).
         NotAdmin: the key isn't an admin's (403).
     """
-    principal = principal_of(request)
+    principal = await principal_of(request)
     if not principal.admin:
         raise NotAdmin(
             "this key may not change what is served; `motet keys add NAME --admin` makes one that"

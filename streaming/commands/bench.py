@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from .output import Commands, write
-from .plan import add_profile
+from .plan import add_comparison, add_profile
 
 
 def add(commands: Commands) -> None:
@@ -43,6 +43,15 @@ def add(commands: Commands) -> None:
     files.add_argument("--peer", nargs="*", choices=["batched", "sequential"], default=[])
     files.add_argument("--json", action="store_true", help="one JSON line a run")
     files.set_defaults(command=run_bench_transcribe)
+    jobs = kinds.add_parser("jobs", help="durable jobs a second, and how soon one stops")
+    jobs.add_argument("--jobs", type=int, default=2000, help="jobs that do nothing")
+    jobs.add_argument("--per-post", type=int, default=1, help="inputs in one request")
+    jobs.add_argument("--clients", type=int, default=16, help="requests at once")
+    jobs.add_argument("--cancels", type=int, default=20, help="jobs to cancel at work")
+    jobs.add_argument("--audio", type=Path, help="cancel transcriptions of this file")
+    jobs.add_argument("--database", help="URL of a PostgreSQL; the embedded one if not given")
+    jobs.add_argument("--json", action="store_true", help="one JSON line")
+    jobs.set_defaults(command=run_bench_jobs)
     vision = kinds.add_parser("vision", help="a vision encoder's cache, on a model of your own")
     vision.add_argument("model", metavar="MODEL", help="folder or hub id")
     vision.add_argument("--pictures", type=int, default=8)
@@ -70,6 +79,7 @@ def add(commands: Commands) -> None:
     scaling.add_argument("--seconds", type=float, default=20.0)
     scaling.add_argument("--svg", type=Path, required=True, help="where the plot goes")
     scaling.set_defaults(command=run_bench_scaling)
+    add_comparison(kinds.add_parser("plan", help="a plan beside the same load, served here"))
     add_profile(kinds.add_parser("profile", help="service times of a graph, for `motet plan`"))
 
 
@@ -91,6 +101,15 @@ def run_bench_transcribe(parsed: argparse.Namespace) -> int:
 
     plan = Plan(parsed.audio, parsed.reference, parsed.file, parsed.language, tuple(parsed.peer))
     write(render(run(plan), as_json=parsed.json))
+    return 0
+
+
+def run_bench_jobs(parsed: argparse.Namespace) -> int:
+    """Measure durable jobs."""
+    from ..bench.jobs import Plan, render, run
+
+    plan = Plan(**{name: getattr(parsed, name) for name in Plan.__dataclass_fields__})
+    write(render(run(plan), plan, as_json=parsed.json))
     return 0
 
 

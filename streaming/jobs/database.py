@@ -6,13 +6,14 @@ import asyncio
 import logging
 import subprocess
 import warnings
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
 import psycopg
 from procrastinate import App, PsycopgConnector
+from psycopg.abc import Query
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -23,10 +24,42 @@ log = logging.getLogger("motet.jobs")
 
 Connection = psycopg.AsyncConnection[DictRow]
 Pool = AsyncConnectionPool[Connection]
+Params = Sequence[Any] | Mapping[str, Any] | None
 
 _LOCK = 0x6D6F7465
 _POOL = 12
 _WATCH_S = 1.0
+
+
+class QueuePool(AsyncConnectionPool[Connection]):
+    """Procrastinate's connections. A failure has all of them checked, in place of a check before
+    every use, which would double the round trips."""
+
+    @asynccontextmanager
+    async def connection(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the pool's own signature
+    ) -> AsyncGenerator[Connection]:
+        """A connection of the pool."""
+        try:
+            async with super().connection(timeout) as connection:
+                yield connection
+        except psycopg.OperationalError:
+            with suppress(psycopg.Error):
+                await self.check()
+            raise
+
+
+def _queue_pool(**settings: Any) -> QueuePool:
+    """Procrastinate queries one statement at a time: no BEGIN and COMMIT around each."""
+
+    async def configured(connection: Connection) -> None:
+        await connection.set_autocommit(True)
+        # What a crash of PostgreSQL may take back (a job fetched, finished, aborted in the queue)
+        # is done again; what must hold is in `motet_jobs`, which is written through.
+        await connection.execute("SET synchronous_commit = off")
+
+    return QueuePool(**{**settings, "check": None, "configure": configured})
 
 
 class Embedded:
@@ -88,10 +121,13 @@ class Database:
             open=False,
             timeout=30,
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
-            kwargs={"row_factory": dict_row, "autocommit": False},
+            kwargs={"row_factory": dict_row, "autocommit": True},
         )
         await self._pool.open(wait=True, timeout=30)
-        self.queue = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=16))
+        connector = PsycopgConnector(
+            conninfo=url, pool_factory=_queue_pool, min_size=1, max_size=16
+        )
+        self.queue = App(connector=connector)
         await self.queue.open_async()
 
     async def _start(self) -> str:
@@ -137,6 +173,8 @@ class Database:
             row = await (await connection.execute("SELECT version FROM motet_schema")).fetchone()
             if row is None:
                 await connection.execute("INSERT INTO motet_schema VALUES (%s)", (VERSION,))
+            elif row[0] < VERSION:
+                await connection.execute("UPDATE motet_schema SET version = %s", (VERSION,))
             elif row[0] > VERSION:
                 raise MotetError(
                     f"its tables are of version {row[0]}, this program knows {VERSION}",
@@ -149,9 +187,21 @@ class Database:
                     await app.schema_manager.apply_schema_async()
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
+    async def execute(self, query: Query, values: Params = None) -> list[DictRow]:
+        """Run one statement, which is a transaction of its own: one round trip. Its rows."""
+        async with self.connection() as connection:
+            cursor = await connection.execute(query, values)
+            return await cursor.fetchall() if cursor.description else []
+
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[Connection]:
         """A connection in a transaction, committed at the end, rolled back on an error."""
+        async with self.connection() as connection, connection.transaction():
+            yield connection
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        """A connection, each of whose statements is a transaction of its own."""
         if self._pool is None:
             raise RuntimeError("the database isn't open")
         try:

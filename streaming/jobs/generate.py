@@ -48,10 +48,9 @@ async def generate(
     """
     source = prompted(asked, image, notes)
     job_id = f"{prefix}_{secrets.token_hex(12)}"
-    async with jobs.database.transaction() as connection:
-        await put(
+    async with jobs.database.connection() as connection:
+        (job,) = await put(
             connection,
-            jobs.queue,
             jobs.inputs,
             asker,
             [job_id],
@@ -62,6 +61,4 @@ async def generate(
             webhook=None,
             retention_s=retention_s,
         )
-    job = await jobs.store.get(job_id, asker.name)
-    assert job is not None
     return job

@@ -7,7 +7,8 @@ import secrets
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
+from psycopg import DataError
 from pydantic import ValidationError
 
 from ...components.errors import BadInput, MotetError
@@ -37,8 +38,8 @@ class NotYet(MotetError):
     code = "conflict"
 
 
-def jobs_of(request: Request) -> Jobs:
-    """FastAPI dependency: the jobs of this server."""
+async def jobs_of(request: Request) -> Jobs:
+    """FastAPI dependency: the jobs of this server. A coroutine, since others go to a thread."""
     return request.app.state.jobs
 
 
@@ -51,22 +52,21 @@ async def make(
     request: Request,
     jobs: Ours,
     asker: Asker,
-    response: Response,
     idempotency_key: Annotated[str | None, Header(max_length=255)] = None,
-) -> Json:
+) -> JSONResponse:
     """Make jobs: from JSON, or from a form with a `request` field and any number of files.
 
     One input gives one job, several a list. The same `Idempotency-Key` gives the same jobs.
     """
     settings = server_of(request).settings
     if "multipart" not in request.headers.get("content-type", ""):
-        return await _make(await _json(request), [], jobs, asker, response, idempotency_key)
+        return await _make(await _json(request), [], jobs, asker, idempotency_key)
     folder = settings.data_dir / "uploads"
     async with received(request, folder, limit_bytes=settings.max_upload_bytes) as form:
         uploads = [upload for _, upload in form.files]
         if not uploads:
             raise BadInput("a form needs at least one file", param="file")
-        return await _make(_field(form), uploads, jobs, asker, response, idempotency_key)
+        return await _make(_field(form), uploads, jobs, asker, idempotency_key)
 
 
 async def _json(request: Request) -> JobRequest:
@@ -95,42 +95,48 @@ async def _make(
     uploads: list[Upload],
     jobs: Jobs,
     asker: Principal,
-    response: Response,
     key: str | None,
-) -> Json:
+) -> JSONResponse:
     pipeline = jobs.find(asked.pipeline)
     found = await sources(asked, uploads, pipeline, jobs.inputs)
     ids = [f"job_{secrets.token_hex(12)}" for _ in found]
-    async with jobs.database.transaction() as connection:
-        if key is not None:
-            earlier = await lock_request(connection, asker.name, key, digest(asked, uploads), ids)
-            if earlier is not None:
-                response.status_code = 200
-                response.headers["Idempotent-Replayed"] = "true"
-                return await _shown(jobs, asker, earlier, single=asked.input is not None)
-        await put(
-            connection,
-            jobs.queue,
-            jobs.inputs,
-            asker,
-            ids,
-            found,
-            pipeline=asked.pipeline,
-            priority=asker.priority if asked.priority is None else asker.allowed(asked.priority),
-            metadata=asked.metadata,
-            webhook=asked.webhook.model_dump() if asked.webhook else None,
-            retention_s=asked.retention_s,
-        )
+    columns: Json = {
+        "pipeline": asked.pipeline,
+        "priority": asker.priority if asked.priority is None else asker.allowed(asked.priority),
+        "metadata": asked.metadata,
+        "webhook": asked.webhook.model_dump() if asked.webhook else None,
+        "retention_s": asked.retention_s,
+    }
     single = asked.input is not None or (len(uploads) == 1 and not asked.inputs)
-    return await _shown(jobs, asker, ids, single=single)
+    try:
+        if key is None:
+            async with jobs.database.connection() as connection:
+                made = await put(connection, jobs.inputs, asker, ids, found, **columns)
+            return _shown(made, single=single)
+        async with jobs.database.transaction() as connection:
+            earlier = await lock_request(connection, asker.name, key, digest(asked, uploads), ids)
+            if earlier is None:
+                made = await put(connection, jobs.inputs, asker, ids, found, **columns)
+                return _shown(made, single=single)
+    except DataError as error:
+        raise BadInput(f"PostgreSQL can't keep it: {error.diag.message_primary}") from error
+    many = await jobs.store.many(
+        asker.name, ids=earlier, state=None, after=None, limit=len(earlier), oldest_first=True
+    )
+    places = {job_id: place for place, job_id in enumerate(earlier)}
+    many.sort(key=lambda job: places[job.id])
+    response = _shown(many, single=single)
+    response.status_code = 200
+    response.headers["Idempotent-Replayed"] = "true"
+    return response
 
 
-async def _shown(jobs: Jobs, asker: Principal, ids: list[str], *, single: bool) -> Json:
-    if single:
-        return job_json(await _get(jobs, asker, ids[0]))
-    found = await jobs.store.many(asker.name, ids=ids, state=None, after=None, limit=len(ids))
-    shapes = {job.id: job_json(job) for job in found}
-    return {"object": "list", "data": [shapes[job_id] for job_id in ids if job_id in shapes]}
+def _shown(made: list[Job], *, single: bool) -> JSONResponse:
+    shapes = [job_json(job) for job in made]
+    if single and not shapes:
+        raise NotFound("the job that this idempotency key made was deleted", where="jobs")
+    body = shapes[0] if single else {"object": "list", "data": shapes}
+    return JSONResponse(body, 201)
 
 
 @router.get("/v1/jobs")

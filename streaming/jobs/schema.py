@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-VERSION = 1
+VERSION = 2
 
 TABLES: LiteralString = """
 CREATE TABLE IF NOT EXISTS motet_schema (version integer NOT NULL);
@@ -31,6 +31,7 @@ CREATE TABLE IF NOT EXISTS motet_jobs (
     finished_at timestamptz,
     expires_at timestamptz
 );
+ALTER TABLE motet_jobs ADD COLUMN IF NOT EXISTS refused integer NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS motet_jobs_owner ON motet_jobs (owner, created_at DESC, id DESC);
 CREATE INDEX IF NOT EXISTS motet_jobs_running ON motet_jobs (owner) WHERE state = 'running';
 CREATE INDEX IF NOT EXISTS motet_jobs_expiry ON motet_jobs (expires_at)
@@ -63,6 +64,7 @@ CREATE TABLE IF NOT EXISTS motet_endpoints (
     disabled text,
     created_at timestamptz NOT NULL DEFAULT now()
 );
+ALTER TABLE motet_endpoints ADD COLUMN IF NOT EXISTS once boolean NOT NULL DEFAULT false;
 
 CREATE TABLE IF NOT EXISTS motet_deliveries (
     id text PRIMARY KEY,

@@ -19,9 +19,9 @@ from ..upload import Upload
 from .database import Connection
 from .inputs import Inputs
 from .prompts import Asked, checked, generates
-from .queue import Queue
+from .queue import QUEUE, TASK
 from .requests import JobInput, JobRequest
-from .store import Json, insert
+from .store import Job, Json, insert
 
 _APART = {"prompt", "model", "input_reference"} | {"stream", "partial_images", "progress"}
 
@@ -112,20 +112,18 @@ def prompted(
 
 async def put(
     connection: Connection,
-    queue: Queue,
     inputs: Inputs,
     asker: Principal,
     ids: Sequence[str],
     found: Sequence[Source],
     **shared: Any,
-) -> None:
-    """Make the jobs and queue them, in the caller's transaction; `shared` are their columns."""
+) -> list[Job]:
+    """Make the jobs and queue them by one statement; `shared` are their columns."""
     rows: list[Json] = []
     for job_id, source in zip(ids, found, strict=True):
         own = {"id": job_id, "input": await source.kept(inputs), "options": source.options}
         rows.append({**own, "owner": asker.name, "owner_limit": asker.max_jobs, **shared})
-    await insert(connection, rows)
-    await queue.put(connection, ids, shared["priority"])
+    return await insert(connection, rows, QUEUE, TASK)
 
 
 def digest(asked: JobRequest, uploads: Sequence[Upload]) -> str:
