@@ -221,7 +221,7 @@ class Run:
             return
         shape = self._shots[0].shape
         height, width = size_of(self._pipe, shape.height, shape.width)
-        pictures = preview(self._pipe, goal, height, width)
+        pictures = preview(self._pipe, goal, height, width, shape.frames or 1)
         for row, number in due.items():
             self._shots[row].on_preview(number, pictures[row])
 
