@@ -10,10 +10,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import FileResponse
 
-from ..components.errors import BadInput
 from .auth import Principal
-from .images import IMAGE_BYTES, chosen, makers, picture_of
-from .imagesrequest import from_form, validated
+from .images import IMAGE_BYTES, chosen, json_of, makers, picture_of
+from .imagesrequest import from_form
 from .server import Server, principal_of, server_of
 from .upload import Form, received
 from .videosrequest import RemixRequest, VideoRequest
@@ -88,21 +87,6 @@ def referenced(form: Form) -> Form:
     return replace(form, fields=named)
 
 
-async def json_of(request: Request, kind: Any) -> Any:
-    """A JSON body of that kind.
-
-    Raises:
-        BadInput: it is no JSON object, or holds faults.
-    """
-    try:
-        value = await request.json()
-    except ValueError as error:
-        raise BadInput(f"the body is no JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise BadInput("the body is no JSON object")
-    return validated(kind, value)  # pyright: ignore[reportUnknownArgumentType]
-
-
 async def take(
     server: Server, store: VideoStore, asker: Principal, body: VideoRequest, image: bytes | None
 ) -> Json:
@@ -145,9 +129,10 @@ async def watched(store: Store, asker: Asker, video_id: str) -> Json:
 async def content(
     store: Store, asker: Asker, video_id: str, variant: Variant = "video"
 ) -> FileResponse:
-    """The clip, its middle frame, or a sheet of its frames."""
+    """The clip, its middle frame (of one being made the newest preview), or a sheet of frames."""
     video = await store.get(video_id, asker.name)
-    if video.status != "completed":
+    shown = video.status == "in_progress" and variant == "thumbnail" and video.previews
+    if video.status != "completed" and not shown:
         raise NotReady(f"the video is {video.status}", where=video_id)
     path = await store.content(video, variant)
     return FileResponse(path, media_type=TYPES[variant], filename=path.name)
@@ -190,5 +175,5 @@ def shape(video: Video) -> Json:
         "seconds": f"{seconds:g}" if seconds else "auto",
         "error": error,
         "remixed_from_video_id": video.remixed_from,
-        "motet": video.meta,
+        "motet": {**video.meta, "previews": video.previews} if video.previews else video.meta,
     }

@@ -42,7 +42,12 @@ def write_mp4(path: Path, clip: Clip, fps: float) -> None:
 
 def thumbnail(clip: Clip) -> bytes:
     """The middle frame as WebP."""
-    return _picture(clip[len(clip) // 2], "WEBP")
+    return still(clip[len(clip) // 2])
+
+
+def still(pixels: NDArray[np.uint8]) -> bytes:
+    """One picture as WebP."""
+    return _picture(pixels, "WEBP")
 
 
 def spritesheet(clip: Clip) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..pipelines.pipeline import Pipeline
@@ -60,7 +61,9 @@ class VideoJobs:
 
     async def get(self, video_id: str, owner: str) -> Video:
         """A clip of that owner. Raises `NotFound`."""
-        return seen(await self._job(video_id, owner))
+        job = await self._job(video_id, owner)
+        shown = await self._previews(job)
+        return replace(seen(job), previews=len(shown))
 
     async def many(
         self, owner: str, *, after: str | None, limit: int, oldest_first: bool
@@ -86,11 +89,13 @@ class VideoJobs:
             return None if path is None else await asyncio.to_thread(path.read_bytes)
 
     async def content(self, video: Video, variant: Variant) -> Path:
-        """A file of a completed clip. Raises `NotFound`."""
+        """A file of a completed clip, or the newest preview. Raises `NotFound`."""
         job = await self._jobs.store.get(video.id)
         path = None
-        if job is not None:
+        if job is not None and job.state == "completed":
             path = await asyncio.to_thread(self._jobs.results.path, job, FILES[variant])
+        elif job is not None:
+            path = next(reversed(await self._previews(job)), None)
         if path is None:
             raise NotFound(f"the file of {video.id!r} is gone", where="videos")
         return path
@@ -99,6 +104,11 @@ class VideoJobs:
         """Remove a clip with its files, stopping its work. Raises `NotFound`."""
         await self._job(video_id, owner)
         await self._jobs.delete(video_id, owner)
+
+    async def _previews(self, job: Job) -> list[Path]:
+        if job.state != "running" or not job.options.get("previews"):
+            return []
+        return await asyncio.to_thread(self._jobs.results.previews, job)
 
     async def _job(self, video_id: str, owner: str) -> Job:
         job = await self._jobs.store.get(video_id, owner)

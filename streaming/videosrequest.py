@@ -8,21 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..components.frames import Generate
 from .imagescoding import from_data_url, parsed_size
-from .imagesrequest import Wishes
-
-
-class Reference(BaseModel):
-    """A picture to start from, as an object; only data: URLs."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    image_url: str
+from .imagesrequest import Reference, Wishes
 
 
 class VideoRequest(Wishes):
     """The fields of `POST /v1/videos`, as JSON or as a form.
 
-    Without `seconds` a clip is as long as the pipeline makes it. `frames` and `fps` are ours.
+    Without `seconds` a clip is as long as the pipeline makes it. `frames`, `fps` and `previews` are
+    ours: so many pictures on the way, of which the thumbnail is the newest until the clip is made.
     """
 
     prompt: str = Field(min_length=1, max_length=32_000)
@@ -32,6 +25,7 @@ class VideoRequest(Wishes):
     input_reference: Reference | None = None
     frames: int | None = Field(default=None, ge=1, le=100_000)
     fps: float | None = Field(default=None, gt=0, le=120)
+    previews: int | None = Field(default=None, ge=0, le=16)
 
     def frame(self, image: bytes | None = None) -> Generate:
         """The request as a frame; `image` came as a file.
@@ -58,6 +52,7 @@ class VideoRequest(Wishes):
             seed=self.seed,
             image=image,
             strength=self.strength,
+            previews=self.previews or 0,
             options=options,
         )
 

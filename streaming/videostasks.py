@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ..components.errors import BadInput, ComponentFailed, MotetError, Overloaded
-from ..components.frames import Progress, VideoClip
+from ..components.frames import Image, Progress, VideoClip
 from ..pipelines.pipeline import Pipeline
 from .auth import Principal
-from .videoscoding import spritesheet, thumbnail, write_mp4
+from .videoscoding import spritesheet, still, thumbnail, write_mp4
 from .videosrequest import VideoRequest
 from .videostore import RETENTION_S, NotFound, Variant, Video
 
@@ -116,7 +116,7 @@ class VideoTasks:
         return None if kept is None else kept.image
 
     async def content(self, video: Video, variant: Variant) -> Path:
-        """A file of a completed clip."""
+        """A file of a completed clip, or the newest preview."""
         return self._path(video.id, variant)
 
     async def delete(self, video_id: str, owner: str) -> None:
@@ -147,6 +147,7 @@ class VideoTasks:
                     video_id,
                     status="completed",
                     progress=100.0,
+                    previews=0,
                     size=f"{width}x{height}",
                     seconds=frames / clip.fps,
                     meta=dict(clip.meta),
@@ -161,6 +162,9 @@ class VideoTasks:
             async for frame in frames:
                 if isinstance(frame, Progress) and frame.total:
                     self._change(video_id, progress=min(99.0, 100 * frame.done / frame.total))
+                elif isinstance(frame, Image):
+                    await asyncio.to_thread(self._show, video_id, frame)
+                    self._change(video_id, previews=int(frame.meta.get("preview", 0)) + 1)
                 elif isinstance(frame, VideoClip):
                     clip = frame
         if clip is None:
@@ -172,6 +176,12 @@ class VideoTasks:
         write_mp4(self._path(video_id, "video"), clip.pixels, clip.fps)
         self._path(video_id, "thumbnail").write_bytes(thumbnail(clip.pixels))
         self._path(video_id, "spritesheet").write_bytes(spritesheet(clip.pixels))
+
+    def _show(self, video_id: str, preview: Image) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(video_id, "thumbnail")
+        path.with_suffix(".new").write_bytes(still(preview.pixels))
+        path.with_suffix(".new").rename(path)
 
     def _path(self, video_id: str, variant: Variant) -> Path:
         return self._folder / f"{video_id}{SUFFIXES[variant]}"

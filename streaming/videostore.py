@@ -21,7 +21,8 @@ RETENTION_S = 24 * 3600.0
 class Video:
     """A clip that was asked for. `progress` in 0..100; times are of the wall clock.
 
-    `meta` is what the component told of the finished clip.
+    `meta` is what the component told of the finished clip; `previews` counts pictures of one that
+    is being made.
     """
 
     id: str
@@ -37,6 +38,7 @@ class Video:
     error: tuple[str, str] | None = None
     remixed_from: str | None = None
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
+    previews: int = 0
 
 
 class VideoStore(Protocol):
@@ -74,7 +76,11 @@ class VideoStore(Protocol):
         ...
 
     async def content(self, video: Video, variant: Variant) -> Path:
-        """The file of a completed clip. Raises `NotFound`."""
+        """The file of a completed clip; the thumbnail of one with previews is the newest of them.
+
+        Raises:
+            NotFound: it is gone.
+        """
         ...
 
     async def delete(self, video_id: str, owner: str) -> None:

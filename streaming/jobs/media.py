@@ -8,7 +8,8 @@ from typing import Any
 
 from ...components.frames import Image, VideoClip
 from ..imagescoding import MEDIA_TYPES, encoded
-from ..videoscoding import spritesheet, thumbnail, write_mp4
+from ..videoscoding import spritesheet, still, thumbnail, write_mp4
+from .results import PREVIEW
 from .store import Json
 
 
@@ -22,6 +23,13 @@ def write(folder: Path, frame: Image | VideoClip, options: Mapping[str, Any]) ->
     chosen = options.get("output_format") or "png"
     data = encoded(frame.pixels, chosen, options.get("output_compression"))
     return [_kept(folder, f"{frame.index}.{chosen}", MEDIA_TYPES[chosen], data, facts)]
+
+
+def show(folder: Path, preview: Image) -> None:
+    """Write a picture on the way, in one step, since it may be read at any time. Blocks."""
+    name = f"{PREVIEW}{int(preview.meta.get('preview', 0)):03}"
+    (folder / f".{name}").write_bytes(still(preview.pixels))
+    (folder / f".{name}").rename(folder / f"{name}.webp")
 
 
 def _clip(folder: Path, clip: VideoClip, facts: Json) -> list[Json]:

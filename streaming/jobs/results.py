@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from .store import Job
 
+PREVIEW = "preview-"
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
@@ -38,6 +39,10 @@ class Results:
             return None
         path = self._of(job) / name
         return path if path.is_file() else None
+
+    def previews(self, job: Job) -> list[Path]:
+        """What this attempt has shown so far of a clip that it makes, the oldest first."""
+        return sorted(self._of(job).glob(f"{PREVIEW}*.webp"))
 
     def drop(self, job: Job) -> None:
         """Remove what this attempt made; those of others stay."""

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from ...components.errors import BadInput, ComponentFailed, DeadlineExceeded, MotetError
+from ...components.errors import BadInput, ComponentFailed, DeadlineExceeded, MotetError, Overloaded
 from ...components.frames import (
     Data,
     Embedding,
@@ -27,7 +27,7 @@ from ..asking import answers
 from .database import Database
 from .ending import finish
 from .inputs import Inputs
-from .media import write
+from .media import show, write
 from .prompts import frame_of
 from .results import Results, threaded
 from .store import Fenced, Job, JobStore, Json
@@ -69,7 +69,7 @@ class Work:
             found = await self._store.get(job_id)
             return found is None or found.state != "queued"
         try:
-            if job.attempt > MOST_ATTEMPTS:
+            if job.attempt - job.refused > MOST_ATTEMPTS:
                 raise BadInput(f"it was begun {MOST_ATTEMPTS} times and never came to an end")
             result = await self._result(job)
             await finish(self._database, job, "completed", result=result)
@@ -86,10 +86,15 @@ class Work:
 
     async def _failed(self, job: Job, error: MotetError) -> None:
         passing = not isinstance(error, BadInput | DeadlineExceeded)
+        tries = job.attempt - job.refused
         try:
-            if passing and job.attempt < MOST_ATTEMPTS:
+            if isinstance(error, Overloaded):
+                # Everything is at work on others: it waits for its turn, however often.
+                await self._store.requeue(job, refused=True)
+                raise Again(min(max(error.retry_after_s or 0.0, 2.0), 60.0))
+            if passing and tries < MOST_ATTEMPTS:
                 await self._store.requeue(job)
-                raise Again(min(60.0, 2.0**job.attempt))
+                raise Again(min(60.0, 2.0**tries))
             shape = {"code": error.code, "message": error.message}
             await finish(self._database, job, "failed", error=shape)
         except Fenced:
@@ -162,10 +167,13 @@ class _Gathered:
         elif isinstance(frame, Embedding):
             vector = frame.vector.astype(float).tolist()
             self._embeddings.append({"index": frame.index, "embedding": vector})
-        elif isinstance(frame, VideoClip) or (isinstance(frame, Image) and not frame.preview):
+        elif isinstance(frame, VideoClip | Image):
             if self._folder is None:
                 self._folder = await asyncio.to_thread(self._results.begin, self._job)
-            self._files += await threaded(write, self._folder, frame, self._job.options)
+            if isinstance(frame, Image) and frame.preview:
+                await threaded(show, self._folder, frame)
+            else:
+                self._files += await threaded(write, self._folder, frame, self._job.options)
         elif isinstance(frame, Progress) and time.monotonic() - self._told_s > _PROGRESS_S:
             self._told_s = time.monotonic()
             await self._store.progress(self._job, frame.done, frame.total)

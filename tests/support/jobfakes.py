@@ -113,16 +113,20 @@ class Paint(Component):
 
 
 class Film(Component):
-    """Makes clips of black frames, unless the prompt says "broken"."""
+    """Makes clips of black frames; "broken" breaks, "slow" shows a red frame and takes a minute."""
 
     accepts = (Generate,)
-    emits = (VideoClip, Progress)
+    emits = (VideoClip, Image, Progress)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:
             if isinstance(frame, Generate):
                 if "broken" in frame.prompt:
                     raise BadInput("the film is torn")
+                if "slow" in frame.prompt:
+                    red = np.full((8, 8, 3), (250, 0, 0), np.uint8)
+                    yield Image(red, 0, True, {"preview": 0})
+                    await asyncio.sleep(60)
                 shape = (frame.frames or 6, frame.height or 32, frame.width or 32, 3)
                 yield VideoClip(np.zeros(shape, np.uint8), frame.fps or 6, meta={"seed": 3})
 

