@@ -90,9 +90,9 @@ class Block(torch.nn.Module):
         """
         noise = noise[..., cut.out_start : cut.out_stop]
         made = int(self.up.out_channels) * (cut.out_stop - cut.out_start)
-        at_once = max(1, round(CACHED * torch.get_num_threads() / made))
-        if x.device.type != "cpu" or self._weights > 4 * made or len(x) <= at_once:
+        if compiling() or x.device.type != "cpu" or self._weights > 4 * made:
             return self(x, noise, cut)
+        at_once = max(1, round(CACHED * torch.get_num_threads() / made))
         parts = zip(x.split(at_once), noise.split(at_once), strict=True)
         return torch.cat([self(part, its, cut) for part, its in parts])
 
@@ -136,6 +136,12 @@ class Shifts(torch.nn.Module):
             at = n * self._step
             made.addcmul_(padded[..., at : at + length], taps[:, n : n + 1])
         return made
+
+
+def compiling() -> bool:
+    """Whether the code is being compiled, which fuses and needs no parts."""
+    compiler: Any = torch.compiler
+    return bool(compiler.is_compiling())
 
 
 class Snake(torch.nn.Module):

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, HttpUrl
 
 from ..base import Component, Context, Options, Setup
-from ..errors import ComponentFailed, MissingRequirement
+from ..errors import BadInput, ComponentFailed, MissingRequirement
 from ..frames import AudioTokens, Control, Frame, Spoken, TextDelta, Voice
 from ..httpstream import Endpoint, StreamClient
 from .orpheustokens import CODES, OrpheusTokens
@@ -157,9 +157,10 @@ class OrpheusTts(Component):
 
     def _voice(self, frame: Voice) -> str:
         if frame.speed != 1.0:
-            raise ComponentFailed(
+            raise BadInput(
                 f"speed {frame.speed} is not possible; Orpheus speaks at speed 1",
                 where=self.setup.node,
+                param="speed",
             )
         return self._pick(frame.name)
 

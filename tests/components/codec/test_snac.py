@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import save_file
-from snac import SNAC
+from speechfakes import save_codec
 
 from motet.components.base import Context, Setup
 from motet.components.codec.decoder import CODES, LAYERS, Job, SnacDecoder, load
@@ -23,32 +21,10 @@ from motet.components.codec.windows import Windows
 from motet.components.errors import BadInput
 from motet.components.frames import Audio, AudioTokens, Frame, Spoken
 
-# The shape of the 24 kHz codec with fewer channels: same strides, same receptive field.
-CONFIG: dict[str, Any] = {
-    "sampling_rate": 24000,
-    "encoder_dim": 4,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 64,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("snac")
-    torch.manual_seed(0)
-    model = SNAC(**CONFIG)
-    save_file(
-        {k: v.contiguous() for k, v in model.state_dict().items()}, path / "model.safetensors"
-    )
-    (path / "config.json").write_text(json.dumps(CONFIG))
-    return path
+    return save_codec(tmp_path_factory.mktemp("snac"))
 
 
 @pytest.fixture(scope="module")

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import listening
+from speechfakes import SpeechServer, written
 
 from motet.components.base import Context, Setup
-from motet.components.errors import ComponentFailed
+from motet.components.errors import BadInput, ComponentFailed
 from motet.components.frames import AudioTokens, Frame, Spoken, TextDelta, Voice
 from motet.components.tts.orpheus import OrpheusTts
 from motet.components.tts.orpheustokens import OrpheusTokens
 
 FRAMES = st.lists(st.lists(st.integers(0, 4095), min_size=7, max_size=7), max_size=5)
-
-
-def written(frames: list[list[int]]) -> str:
-    """Frames as the model writes them."""
-    return "".join(
-        f"<custom_token_{10 + 4096 * place + code}>"
-        for frame in frames
-        for place, code in enumerate(frame)
-    )
 
 
 @given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
@@ -58,29 +46,6 @@ def test_a_slip_costs_one_frame_and_no_more(lost: int) -> None:
     tokens = OrpheusTokens()
     assert tokens.push("".join(parts)) == [frames[0], *frames[2:]]
     assert tokens.broken == (1 if lost else 0)
-
-
-class SpeechServer:
-    """A `/completions` server that writes `frames` for every prompt."""
-
-    def __init__(self, frames: list[list[int]], status: int = 200) -> None:
-        self.frames = frames
-        self.status = status
-        self.asked: list[dict[str, Any]] = []
-        self.app = FastAPI()
-        self.app.post("/v1/completions", response_model=None)(self.complete)
-
-    async def complete(self, request: Request) -> Response:
-        self.asked.append(await request.json())
-        if self.status != 200:
-            return JSONResponse({"error": {"message": "no room"}}, self.status)
-        return StreamingResponse(self.stream(), media_type="text/event-stream")
-
-    async def stream(self) -> AsyncIterator[str]:
-        text = written(self.frames)
-        for at in range(0, len(text), 13):
-            yield f"data: {json.dumps({'choices': [{'text': text[at : at + 13]}]})}\n\n"
-        yield "data: [DONE]\n\n"
 
 
 @pytest.fixture
@@ -134,7 +99,7 @@ async def test_a_server_that_writes_no_speech_is_named(server: tuple[SpeechServe
 
 
 async def test_a_speed_is_refused_not_ignored(server: tuple[SpeechServer, str]) -> None:
-    with pytest.raises(ComponentFailed, match=r"speed 1\.5 is not possible"):
+    with pytest.raises(BadInput, match=r"speed 1\.5 is not possible"):
         await said(server[1], Voice(None, 1.5), TextDelta("Hello."))
 
 
