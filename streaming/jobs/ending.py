@@ -102,7 +102,8 @@ async def delete(database: Database, job_id: str, owner: str) -> Job | None:
 
 
 async def expired(database: Database) -> list[Job]:
-    """Remove the jobs whose retention is over, and name them. Old idempotency keys go too."""
+    """Remove the jobs whose retention is over, and name them. Old idempotency keys go too, and
+    endpoints of single requests that nothing is left of."""
     async with database.transaction() as connection:
         cursor = await connection.execute(
             "DELETE FROM motet_jobs WHERE expires_at < now() RETURNING *"
@@ -110,5 +111,11 @@ async def expired(database: Database) -> list[Job]:
         gone = [Job(**row) for row in await cursor.fetchall()]
         await connection.execute(
             "DELETE FROM motet_requests WHERE created_at < now() - interval '24 hours'"
+        )
+        await connection.execute(
+            "DELETE FROM motet_endpoints e WHERE once AND created_at < now() - interval '1 hour'"
+            " AND NOT EXISTS (SELECT 1 FROM motet_jobs WHERE webhook IS NOT NULL"
+            " AND webhook ->> 'endpoint' = e.id) AND NOT EXISTS"
+            " (SELECT 1 FROM motet_deliveries WHERE endpoint = e.id AND state = 'pending')"
         )
     return gone

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from ...components.errors import MotetError
 from ..webhooks import new_secret, secret_bytes
-from .database import Database
+from .database import Connection, Database
 
 MOST = 50
 OVERLAP_S = 24 * 3600.0
@@ -32,6 +32,27 @@ def current_secrets(kept: Sequence[dict[str, Any]], now: datetime) -> list[str]:
     ]
 
 
+def checked_secret(secret: str | None) -> str:
+    """The secret that was given, or a new one.
+
+    Raises:
+        BadInput: it isn't one.
+    """
+    secret = secret or new_secret()
+    secret_bytes(secret)
+    return secret
+
+
+async def add_once(connection: Connection, owner: str, url: str, secret: str) -> str:
+    """An endpoint for the jobs of one request, which goes when they have; its id."""
+    endpoint = f"we_{secrets.token_hex(12)}"
+    await connection.execute(
+        "INSERT INTO motet_endpoints (id, owner, url, secrets, once) VALUES (%s, %s, %s, %s, true)",
+        (endpoint, owner, url, Jsonb([{"secret": secret, "until": None}])),
+    )
+    return endpoint
+
+
 class Endpoints:
     """Queries on webhook endpoints."""
 
@@ -47,14 +68,14 @@ class Endpoints:
             BadInput: the secret isn't one.
             TooMany: there are 50 already.
         """
-        secret = secret or new_secret()
-        secret_bytes(secret)
+        secret = checked_secret(secret)
         kept = [{"secret": secret, "until": None}]
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
                 "INSERT INTO motet_endpoints (id, owner, url, events, secrets)"
                 " SELECT %(id)s, %(owner)s, %(url)s, %(events)s, %(secrets)s WHERE"
-                " (SELECT count(*) FROM motet_endpoints WHERE owner = %(owner)s) < %(most)s"
+                " (SELECT count(*) FROM motet_endpoints WHERE owner = %(owner)s AND NOT once)"
+                " < %(most)s"
                 " RETURNING id, url, events, disabled, created_at",
                 {
                     "id": f"we_{secrets.token_hex(12)}",
@@ -71,11 +92,11 @@ class Endpoints:
         return {**row, "secret": secret}
 
     async def many(self, owner: str) -> list[dict[str, Any]]:
-        """All of an owner, without their secrets."""
+        """All of an owner, without their secrets and without those of single requests."""
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
                 "SELECT id, url, events, disabled, created_at FROM motet_endpoints"
-                " WHERE owner = %s ORDER BY created_at, id",
+                " WHERE owner = %s AND NOT once ORDER BY created_at, id",
                 (owner,),
             )
             return list(await cursor.fetchall())

@@ -47,9 +47,9 @@ class Inputs:
         """
         self._allowed(given)
 
-    def check_url(self, url: str) -> None:
-        """Refuse a URL that would never be fetched. Raises `BadInput`."""
-        check_url(url, allow_loopback=self._allow_loopback)
+    def check_url(self, url: str, param: str = "url") -> None:
+        """Refuse a URL that would never be called. Raises `BadInput`."""
+        check_url(url, allow_loopback=self._allow_loopback, param=param)
 
     def _allowed(self, given: str) -> Path:
         if self._input_dir is None:

@@ -46,12 +46,25 @@ class JobInput(BaseModel):
 
 
 class Notify(BaseModel):
-    """Which endpoint hears of the end: one by its id, all (None), or `off`."""
+    """Who hears of the end: all endpoints, one by its id, a URL of these jobs alone, or nobody.
+
+    What goes to `url` is signed with `secret`, or with a new one, which the answer holds.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     endpoint: str | None = None
+    url: str | None = Field(default=None, max_length=2048)
+    secret: str | None = None
     off: bool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> Notify:
+        if (self.endpoint is not None) + (self.url is not None) + self.off > 1:
+            raise ValueError("endpoint, url and off exclude each other")
+        if self.secret is not None and self.url is None:
+            raise ValueError("secret goes with url")
+        return self
 
 
 class JobRequest(BaseModel):

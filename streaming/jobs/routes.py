@@ -17,7 +17,9 @@ from ..audiorequest import AudioRequest, Format
 from ..auth import Principal
 from ..server import principal_of, server_of
 from ..upload import Form, Upload, received
-from .requests import JobRequest, job_json
+from .database import Connection
+from .endpoints import add_once, checked_secret
+from .requests import JobRequest, Notify, job_json
 from .results import names
 from .service import Jobs
 from .store import FINAL, Job, Json, lock_request
@@ -104,20 +106,26 @@ async def _make(
         "pipeline": asked.pipeline,
         "priority": asker.priority if asked.priority is None else asker.allowed(asked.priority),
         "metadata": asked.metadata,
-        "webhook": asked.webhook.model_dump() if asked.webhook else None,
         "retention_s": asked.retention_s,
     }
     single = asked.input is not None or (len(uploads) == 1 and not asked.inputs)
+    secret = _secret(asked.webhook, jobs)
+
+    async def made(connection: Connection) -> JSONResponse:
+        wish = asked.webhook.model_dump() if asked.webhook else None
+        if wish is not None and secret is not None:
+            wish = {"endpoint": await add_once(connection, asker.name, wish["url"], secret)}
+        taken = await put(connection, jobs.inputs, asker, ids, found, webhook=wish, **columns)
+        return _shown(taken, single=single, told=wish and secret and {**wish, "secret": secret})
+
     try:
         if key is None:
             async with jobs.database.connection() as connection:
-                made = await put(connection, jobs.inputs, asker, ids, found, **columns)
-            return _shown(made, single=single)
+                return await made(connection)
         async with jobs.database.transaction() as connection:
             earlier = await lock_request(connection, asker.name, key, digest(asked, uploads), ids)
             if earlier is None:
-                made = await put(connection, jobs.inputs, asker, ids, found, **columns)
-                return _shown(made, single=single)
+                return await made(connection)
     except DataError as error:
         raise BadInput(f"PostgreSQL can't keep it: {error.diag.message_primary}") from error
     many = await jobs.store.many(
@@ -131,12 +139,25 @@ async def _make(
     return response
 
 
-def _shown(made: list[Job], *, single: bool) -> JSONResponse:
+def _secret(wish: Notify | None, jobs: Jobs) -> str | None:
+    """What signs the events of these jobs where they go to a URL of their own.
+
+    Raises:
+        BadInput: the URL or the secret can't be used.
+    """
+    if wish is None or wish.url is None:
+        return None
+    jobs.inputs.check_url(wish.url, param="webhook")
+    return checked_secret(wish.secret)
+
+
+def _shown(made: list[Job], *, single: bool, told: Json | None = None) -> JSONResponse:
+    """The answer; `told` is the webhook of these jobs with its secret, shown this once."""
     shapes = [job_json(job) for job in made]
     if single and not shapes:
         raise NotFound("the job that this idempotency key made was deleted", where="jobs")
     body = shapes[0] if single else {"object": "list", "data": shapes}
-    return JSONResponse(body, 201)
+    return JSONResponse(body | ({"webhook": told} if told else {}), 201)
 
 
 @router.get("/v1/jobs")

@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS motet_jobs (
 );
 ALTER TABLE motet_jobs ADD COLUMN IF NOT EXISTS refused integer NOT NULL DEFAULT 0;
 CREATE INDEX IF NOT EXISTS motet_jobs_owner ON motet_jobs (owner, created_at DESC, id DESC);
+CREATE INDEX IF NOT EXISTS motet_jobs_endpoint ON motet_jobs ((webhook ->> 'endpoint'))
+    WHERE webhook IS NOT NULL;
 CREATE INDEX IF NOT EXISTS motet_jobs_running ON motet_jobs (owner) WHERE state = 'running';
 CREATE INDEX IF NOT EXISTS motet_jobs_expiry ON motet_jobs (expires_at)
     WHERE expires_at IS NOT NULL;

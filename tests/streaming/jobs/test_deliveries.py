@@ -216,6 +216,47 @@ async def test_endpoints_choose_events_and_jobs_choose_endpoints(postgres, tmp_p
         assert len(hook.got) == 1
 
 
+async def test_a_job_may_name_a_url_of_its_own(postgres, tmp_path, receiver):
+    """It alone is told, by a secret of the request, and shows up in no list of endpoints."""
+    hook, url = receiver
+    async with server(postgres, tmp_path) as http:
+        await http.post("/v1/webhooks", json={"url": url})
+        body = {"pipeline": "nothing", "inputs": [{"data": 1}, {"data": 2}]}
+        body["webhook"] = {"url": url}
+        made = (await http.post("/v1/jobs", json=body, headers={"idempotency-key": "o"})).json()
+        found = await deliveries(http, 2, "delivered")
+        assert {one["endpoint"] for one in found} == {made["webhook"]["endpoint"]}
+        for attempts in hook.got.values():
+            headers, text = attempts[0]
+            standardwebhooks.Webhook(made["webhook"]["secret"]).verify(text, headers)
+        assert len((await http.get("/v1/webhooks")).json()["data"]) == 1
+        again = await http.post("/v1/jobs", json=body, headers={"idempotency-key": "o"})
+        assert "webhook" not in again.json()
+        assert len(await deliveries(http, 2, "delivered")) == 2
+        own = webhooks.new_secret()
+        await job(http, webhook={"url": url, "secret": own})
+        await deliveries(http, 3, "delivered")
+        headers, text = list(hook.got.values())[-1][0]
+        standardwebhooks.Webhook(own).verify(text, headers)
+
+
+@pytest.mark.parametrize(
+    ("webhook", "said"),
+    [
+        ({"url": "ftp://example.org"}, "scheme"),
+        ({"url": "https://example.org", "off": True}, "exclude"),
+        ({"url": "https://example.org", "secret": "whsec_short"}, "secret"),
+        ({"secret": "whsec_short"}, "goes with url"),
+    ],
+)
+async def test_wrong_urls_of_a_job_are_400s(postgres, tmp_path, webhook, said):
+    async with server(postgres, tmp_path, loopback=False) as http:
+        body = {"pipeline": "nothing", "input": {"data": 1}, "webhook": webhook}
+        got = await http.post("/v1/jobs", json=body)
+        assert got.status_code == 400
+        assert said in got.json()["error"]["message"]
+
+
 async def test_a_receiver_that_stalls_holds_up_nobody(postgres, tmp_path, receiver, monkeypatch):
     hook, url = receiver
     hook.delay_s = 30

