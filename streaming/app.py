@@ -12,7 +12,19 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from . import admin, audio, chat, embeddings, images, operate, problems, speech, videos, websocket
+from . import (
+    admin,
+    audio,
+    chat,
+    embeddings,
+    images,
+    operate,
+    problems,
+    speech,
+    videos,
+    voices,
+    websocket,
+)
 from .admission import Admission
 from .jobs import door as jobs
 from .server import Server
@@ -49,7 +61,7 @@ def create_app(server: Server) -> FastAPI:
     app.add_middleware(Measured, server=server)
     settings = server.settings
     admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
-    for door in (operate, admin, chat, embeddings, audio, speech, images, videos):
+    for door in (operate, admin, chat, embeddings, audio, speech, voices, images, videos):
         app.include_router(door.router)
     jobs.install(app, server)
     for made in (websocket.router, telephony.router):

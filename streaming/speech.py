@@ -58,7 +58,10 @@ async def speech(
 ) -> Response:
     """Speak a text. The answer begins with the first clause; hanging up stops the work."""
     if body.instructions:
-        raise BadInput("no voice here follows instructions; leave it out", param="instructions")
+        raise BadInput(
+            "no voice here follows instructions; leave it out, and choose `voice` and `speed`",
+            param="instructions",
+        )
     pipeline = server.find(body.model, accepts=["TextDelta"])
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     said = (Voice(name, body.speed), TextDelta(body.input))

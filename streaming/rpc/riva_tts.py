@@ -13,6 +13,7 @@ from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.version import Version
+from ..voices import voices_of
 from .door import Caller, Door
 from .sound import Encoder
 from .speech import speech
@@ -97,16 +98,6 @@ async def spoken(
                 yield part
     if rest := encoder.flush():
         yield rest
-
-
-def voices_of(pipeline: Pipeline) -> list[str]:
-    """The voices of the pipeline's speaking component, where it runs in this process."""
-    component: Any = getattr(pipeline.runtime, "component", None)
-    for node in pipeline.graph.entries(TextDelta):
-        voices: Any = getattr(component(node), "voices", None) if component else None
-        if voices is not None:
-            return list(voices())
-    return []
 
 
 def checked(request: riva.SynthesizeSpeechRequest) -> riva.SynthesizeSpeechRequest:

@@ -10,6 +10,7 @@ import time
 import warnings
 import wave
 from collections.abc import Iterator
+from typing import Any
 
 import av
 import httpx
@@ -309,6 +310,19 @@ def test_speech_as_events(client):
     assert audio[:4] == b"RIFF"
     assert len(audio) > 80_000
     assert events[-1]["type"] == "speech.audio.done"
+
+
+def test_voices_are_listed_and_each_of_them_speaks(client):
+    listed = client.get("/audio/voices", cast_to=dict[str, Any])
+    kind = pytest.importorskip("openai.types.audio").Voice
+    voices = [kind.model_validate(one, strict=True) for one in listed["data"]]
+    assert voices[0].id == "heart"
+    assert listed["data"][0]["motet"]["pipelines"] == ["speak"]
+    assert client.get("/audio/voices/heart", cast_to=kind) == voices[0]
+    with pytest.raises(openai.NotFoundError, match="heart"):
+        client.get("/audio/voices/nobody", cast_to=kind)
+    with pytest.raises(openai.BadRequestError, match="voice file"):
+        client.audio.voices.create(name="mine", prompt="a calm voice", type="prompt")
 
 
 def test_speed_changes_the_length(client):
