@@ -28,7 +28,7 @@ class FileOptions(Options):
     chunk_s: float = Field(default=15.0, ge=5, le=28)
     gap_s: float = Field(default=1.0, ge=0.2, le=5)
     batch: int = Field(default=8, ge=1, le=64)
-    first_batch: int = Field(default=3, ge=1, le=64)
+    first_batch: int = Field(default=1, ge=1, le=64)
     longest_h: float = Field(default=48.0, gt=0)
     compression_ratio: float = 2.4
     logprob: float = -1.0

@@ -19,6 +19,7 @@ from ..errors import MissingRequirement
 from ..mel import log_mel
 from . import checks
 from .engine import Engine
+from .isa import prefer_avx512
 from .requests import Decoded, Request
 from .tokens import Tokens
 
@@ -48,6 +49,7 @@ class Whisper(Engine):
                 raise MissingRequirement(
                     f"{folder} has no {name}; a CTranslate2 Whisper model is expected", where="asr"
                 )
+        prefer_avx512()
         self.model: Any = cast(Any, ctranslate2).models.Whisper(
             str(folder),
             device=device,

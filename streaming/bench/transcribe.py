@@ -67,8 +67,12 @@ class Plan:
 
 
 def run(plan: Plan) -> list[Measured]:
-    """Ours in this process, then each peer in one of its own: same weights, threads and beam."""
-    return [asyncio.run(_ours(plan)), *(_peer(plan, peer) for peer in plan.peer)]
+    """Ours in this process, then each peer in one of its own: same weights, threads and beam.
+
+    A peer sees the environment as it was: what our engine sets for itself is not its users'.
+    """
+    environment = dict(os.environ)
+    return [asyncio.run(_ours(plan)), *(_peer(plan, peer, environment) for peer in plan.peer)]
 
 
 async def _ours(plan: Plan) -> Measured:
@@ -92,7 +96,7 @@ async def _ours(plan: Plan) -> Measured:
     raise ComponentFailed("it ended without a transcript", where=plan.file)
 
 
-def _peer(plan: Plan, peer: str) -> Measured:
+def _peer(plan: Plan, peer: str, environment: dict[str, str]) -> Measured:
     spec = load(plan.file).spec
     model = next((node.model for node in spec.nodes.values() if node.use == "asr/file"), None)
     folder = locate(model or "whisper-base")
@@ -102,6 +106,7 @@ def _peer(plan: Plan, peer: str) -> Measured:
         capture_output=True,
         text=True,
         check=False,
+        env=environment,
     )
     if done.returncode:
         raise MissingRequirement(f"the peer can't run: {done.stderr.strip()[-300:]}", where=peer)
