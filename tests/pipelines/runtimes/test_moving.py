@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motet.components.base import Context
+from motet.components.base import Context, Setup
 from motet.components.errors import Overloaded
 from motet.components.frames import (
     Audio,
@@ -22,6 +22,7 @@ from motet.components.frames import (
     TranscriptionSettings,
     TurnSettings,
 )
+from motet.components.turn.silence import SilenceTurn
 from motet.pipelines import build
 from motet.pipelines.channel import Channel
 from motet.pipelines.graph import Node
@@ -33,8 +34,12 @@ GRAPH = build(
     PipelineSpec.model_validate(
         {
             "name": "t",
-            "nodes": {"asr": {"use": "fakes:Hear"}, "llm": {"use": "fakes:Answer"}},
-            "edges": ["input -> asr -> conversation", "conversation -> llm -> output"],
+            "nodes": {
+                "turn": {"use": "turn/silence"},
+                "asr": {"use": "fakes:Hear"},
+                "llm": {"use": "fakes:Answer"},
+            },
+            "edges": ["input -> turn -> asr -> conversation", "conversation -> llm -> output"],
             "conversation": {},
         }
     )
@@ -150,8 +155,8 @@ class Host:
 class Hosts:
     """Leases of hosts that don't drain; none while `full`."""
 
-    def __init__(self, *names: str) -> None:
-        self.all = [Host(name) for name in names]
+    def __init__(self, *names: str, kind: type[Host] = Host) -> None:
+        self.all = [kind(name) for name in names]
         self.held: list[str] = []
         self.full = False
         self.asked = 0
@@ -170,7 +175,7 @@ class Hosts:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - what is awaited is another task's work
             await asyncio.sleep(0.005)
 
@@ -178,10 +183,10 @@ async def until(condition: Any) -> None:
 class Listener:
     """Collects what comes out of a standing run."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, node: str = "asr") -> None:
         self.frames: Channel[Frame] = Channel(64)
         self.out: list[Frame] = []
-        self.answers = moving(GRAPH, "asr", self.frames, Context(), hosts.lease, window=16)
+        self.answers = moving(GRAPH, node, self.frames, Context(), hosts.lease, window=16)
 
     async def listen(self) -> None:
         async for frame in self.answers:
@@ -267,3 +272,48 @@ async def test_a_run_that_is_closed_leaves_no_place_held(drains: bool) -> None:
     await asyncio.gather(listening, return_exceptions=True)
     await listener.answers.aclose()  # type: ignore[attr-defined]
     assert hosts.held == []
+
+
+class Detector(Host):
+    """A replica with the turn detector that pipelines have."""
+
+    async def call(
+        self, node: str, frames: AsyncIterator[Frame], context: Context, window: int
+    ) -> AsyncIterator[Frame]:
+        self.runs += 1
+        async for frame in SilenceTurn(Setup("turn")).run(frames, context):
+            yield frame
+
+
+async def detected(hosts: Hosts, *, moves: bool) -> list[Frame]:
+    """What comes of two utterances with 2.5 s of silence behind each; perhaps moved in between."""
+    listener = Listener(hosts, "turn")
+    start_ms = 0.0
+    async with asyncio.TaskGroup() as group:
+        group.create_task(listener.listen())
+        await listener.frames.put(TurnSettings(silence_duration_ms=300))
+        for round_ in range(2):
+            for speech, windows in ((0.9, 30), (0.01, 40), (0.01, 40)):
+                for _ in range(windows):
+                    await listener.frames.put(audio(speech, start_ms=start_ms))
+                    start_ms += 32
+                await until(lambda: len(listener.frames) == 0)
+                if moves and windows == 40 and not round_ and not hosts.all[0].draining.is_set():
+                    hosts.all[0].draining.set()
+                    await until(lambda: hosts.held == ["b"])
+        listener.frames.close()
+    return listener.out
+
+
+def told(frame: Frame) -> object:
+    return (frame.start_ms, frame.speech) if isinstance(frame, Audio) else frame
+
+
+async def test_a_turn_detector_that_moved_tells_what_it_would_have_told() -> None:
+    hosts = Hosts("a", "b", kind=Detector)
+    moved = await detected(hosts, moves=True)
+    assert [one.runs for one in hosts.all] == [1, 1]
+    stayed = await detected(Hosts("a", kind=Detector), moves=False)
+    assert [told(one) for one in moved] == [told(one) for one in stayed]
+    numbers = [one.utterance for one in moved if isinstance(one, SpeechStopped)]
+    assert numbers == [1, 2], "the second one's silence was the client's, not the default"
