@@ -48,6 +48,13 @@ class Job:
         return self.keep_from, len(self.frames) if self.keep_to is None else self.keep_to
 
     @property
+    def middle(self) -> bool:
+        """Whether it is one of the many that keep the frame in their middle. They have one shape;
+        a stream's few others aren't worth a compilation."""
+        first, last = self.kept
+        return 0 < first == last - 1 == len(self.frames) - last
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """What windows that are decoded together have in common."""
         return len(self.frames), *self.kept
@@ -82,10 +89,16 @@ class SnacDecoder:
         noises = [noise.to(self._device) for noise in self._noise(jobs)]
         first, last = jobs[0].kept
         keep = (first * self.samples_per_frame, last * self.samples_per_frame)
-        # A stream's many middle windows have one shape; its few others aren't worth a compilation.
-        run = self._compiled if self._compiled is not None and last - first == 1 else self._upsample
+        run = self._compiled if self._compiled is not None and jobs[0].middle else self._upsample
         sound = run(self._from_codes(layers), noises, keep)
         return list(sound[:, 0].float().cpu().numpy())
+
+    def warm_up(self, context: int) -> None:
+        """Decode silence. Where the decoder is compiled this takes minutes: for one stream, for
+        two, and, when it has seen that batches differ, for any number."""
+        silence = ((0,) * CODES,) * (2 * context + 1)
+        for count in (1, 2, 3) if self._compiled is not None else (1,):
+            self.decode([Job(silence, 0, 0, context, context + 1)] * count)
 
     def _noise(self, jobs: Sequence[Job]) -> Iterator[torch.Tensor]:
         """For each block, (batch, 1, frames * its rate) normals."""

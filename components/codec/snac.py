@@ -25,7 +25,8 @@ Samples = NDArray[np.float32]
 
 class SnacOptions(Options):
     """How streams share the decoder. `context` 3 is exact, with a look-ahead of three frames
-    (256 ms); 2 is sooner and off by about 1e-4. `seed` None draws one for each stream."""
+    (256 ms); 2 is sooner and off by about 1e-4. `compile` is for GPUs: loading then takes minutes.
+    `seed` None draws one for each stream."""
 
     device: str = "cpu"
     window_ms: float = Field(default=15.0, ge=0, le=200)
@@ -79,9 +80,7 @@ class SnacCodec(Component):
             name=self.setup.node,
             key=lambda job: job.shape,
         )
-        context = self._options.context
-        silence = ((0,) * CODES,) * (2 * context + 1)
-        await self._batcher(Job(silence, 0, 0, context, context + 1))
+        await asyncio.to_thread(decoder.warm_up, self._options.context)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         del context

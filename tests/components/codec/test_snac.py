@@ -124,6 +124,29 @@ def test_the_sound_is_that_of_snac_itself(
     np.testing.assert_allclose(decoder.decode([job])[0], expected, atol=1e-6)
 
 
+def test_only_middle_windows_are_compiled_and_sound_the_same(
+    folder: Path, decoder: SnacDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a stand-in for the compiler, which takes minutes."""
+    ran: list[int] = []
+
+    def compiler(upsampler: Any) -> Any:
+        def run(latents: Any, *rest: Any) -> Any:
+            ran.append(len(latents))
+            return upsampler(latents, *rest)
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", compiler)
+    compiled = SnacDecoder(folder, compiled=True)
+    compiled.warm_up(3)
+    assert ran == [1, 2, 3]
+    for several in (jobs(2, 7, 3, 4), jobs(2, 4, 0, 1), jobs(2, 6, 3, 6), jobs(1, 1, 0, 1)):
+        for one, other in zip(compiled.decode(several), decoder.decode(several), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert ran == [1, 2, 3, 2]
+
+
 def test_noise_belongs_to_the_stream(decoder: SnacDecoder) -> None:
     frames = tuple(tuple(map(int, row)) for row in codes(7, 1).reshape(-1, CODES))
     one, again, other = (decoder.decode([Job(frames, 0, seed)])[0] for seed in (1, 1, 2))
