@@ -121,6 +121,49 @@ def run_profile(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def add_comparison(command: argparse.ArgumentParser) -> None:
+    """Arguments of `motet bench plan`."""
+    command.add_argument("file", metavar="FILE", help="pipeline file")
+    command.add_argument("--profile", type=Path, help="of `motet bench profile`; else measured now")
+    command.add_argument("--sessions", type=int, nargs="+", default=[2, 4, 8], help="at once")
+    command.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    command.add_argument("--session-s", type=float, default=20.0, help="mean length of a session")
+    command.add_argument("--think-s", type=float, default=2.0, help="mean time between turns")
+    command.add_argument("--runtime", choices=["workers", "ray"], default="workers")
+    command.set_defaults(command=run_comparison)
+
+
+def run_comparison(parsed: argparse.Namespace) -> int:
+    """Plan each load, serve it, and print how far off the plan was."""
+    from ..bench.plan import Comparison, Load, planned, render, serve
+
+    graph, cores = load(parsed.file), float(os.cpu_count() or 1)
+    if parsed.profile is None:
+        profile = asyncio.run(measure(graph, 40, [1, 2, 4], parsed.runtime))
+    else:
+        profile = Profile.load(parsed.profile)
+    found: list[Comparison] = []
+    for sessions in parsed.sessions:
+        one = Load(sessions, parsed.seconds, Habits(parsed.session_s, parsed.think_s))
+        served = asyncio.run(serve(graph, parsed.runtime, sample_of(graph), one))
+        found.append(Comparison(one, planned(graph, profile, one, cores), served))
+    write(render(found))
+    return 0
+
+
+def sample_of(graph: Graph) -> Frame:
+    """The first of the samples that the graph takes.
+
+    Raises:
+        BadInput: it takes none.
+    """
+    sample = next((one for one in SAMPLES if graph.entries(type(one))), None)
+    if sample is None:
+        kinds = ", ".join(type(one).__name__ for one in SAMPLES)
+        raise BadInput(f"{graph.name!r} takes none of {kinds}", where="profile")
+    return sample
+
+
 async def measure(graph: Graph, turns: int, levels: list[int], runtime: str = "local") -> Profile:
     """Run turns at each number at once, and note what every node's component takes.
 
@@ -130,10 +173,7 @@ async def measure(graph: Graph, turns: int, levels: list[int], runtime: str = "l
         BadInput: the graph takes none of the samples.
         MotetError: a turn failed.
     """
-    sample = next((one for one in SAMPLES if graph.entries(type(one))), None)
-    if sample is None:
-        kinds = ", ".join(type(one).__name__ for one in SAMPLES)
-        raise BadInput(f"{graph.name!r} takes none of {kinds}", where="profile")
+    sample = sample_of(graph)
     recorded = Recorded(runtime_of(runtime, graph))
     async with Pipeline(graph, recorded) as pipeline:
         most = min(one.concurrency for one in recorded.status())
