@@ -67,7 +67,7 @@ def graph(uses: dict[str, str], edges: list[Any], **extra: Any) -> Graph:
 
 
 RAY = pytest.param(
-    "ray", marks=[pytest.mark.timeout(150), pytest.mark.slow, pytest.mark.filterwarnings("default")]
+    "ray", marks=[pytest.mark.timeout(240), pytest.mark.slow, pytest.mark.filterwarnings("default")]
 )
 
 
@@ -100,7 +100,7 @@ def serve(request: pytest.FixtureRequest) -> Callable[..., Any]:
 async def turn(session: Session, number: int) -> list[Frame]:
     """The frames of a turn until its end."""
     found: list[Frame] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(40):
         async for which, _, frame in session:
             if which == number:
                 found.append(frame)
@@ -114,7 +114,7 @@ def idle(pipeline: Pipeline) -> bool:
     return all(node.active == node.queued == 0 for node in pipeline.runtime.status())
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
     """Wait for what another task brings about."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - what is awaited is another task's counter

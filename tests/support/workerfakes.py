@@ -40,7 +40,7 @@ class Worker(Component):
                     await asyncio.sleep(0.3)
                     yield frame
                 case TextInput(text="flood"):
-                    for index in range(20_000):
+                    for index in range(5_000):
                         yield TextInput("x", index)
                 case TextInput(text="bad"):
                     raise BadInput("told to be bad", where=self.setup.node)

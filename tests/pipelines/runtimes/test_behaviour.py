@@ -26,7 +26,7 @@ from motet.components.frames import (
 )
 from motet.pipelines.session import Session
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(120)
 CHAIN = ({"a": "workerfakes:Worker", "b": "workerfakes:Worker"}, ["input -> a -> b -> output"])
 ONE = ({"a": "workerfakes:Worker"}, ["input -> a -> output"])
 
@@ -77,7 +77,7 @@ async def test_a_slow_reader_slows_the_producer_and_nobody_else(serve: Callable[
             other.start(1, TextInput("hello"))
             assert await turn(other, 1) == [TextInput("hello"), End()]
         found = await turn(session, 1)
-        assert [frame.index for frame in found[:-1]] == list(range(1, 20_000))  # type: ignore[attr-defined]
+        assert [frame.index for frame in found[:-1]] == list(range(1, 5_000))  # type: ignore[attr-defined]
 
 
 async def test_a_five_mebibyte_picture_goes_through(serve: Callable[..., Any]) -> None:
@@ -100,7 +100,7 @@ async def test_a_full_queue_refuses_the_newest_and_serves_the_rest(
             session.start(number, TextInput("nap"))
             await asyncio.sleep(0.02)
         ends: dict[int, Frame] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             async for number, _, frame in session:
                 ends.setdefault(number, frame)
                 if len(ends) == 5 and isinstance(frame, End):
@@ -142,7 +142,7 @@ async def test_a_voice_turn_and_barge_in(serve: Callable[..., Any]) -> None:
         await anext(session)
         session.interrupt()
         session.start(3, prompt)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             kinds = [(which, type(frame)) async for which, _, frame in until_end(session, 3)]
         assert (2, End) in kinds
         assert kinds.index((2, End)) <= 1, "nothing stale comes after the interrupt"
