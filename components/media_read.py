@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,8 @@ class _Part:
         self._container = container
         self._stream = stream
         self._clock_s = (container.start_time or 0) / 1e6
+        # A clock that jumps further than the file is long is broken.
+        self._longest_gap_s = max(_LONGEST_GAP_S, (container.duration or 0) / 1e6)
         self._pending: list[Planar] = []
         self._pending_s = 0.0
         self._kind: tuple[int, str] | None = None
@@ -124,12 +127,11 @@ class _Part:
             if kind != self._kind:
                 yield from self._drain(last=True)
                 self._start(frame, kind)
-            self._align(frame)
-            samples = planar(frame)
-            self._pending.append(samples)
-            self._pending_s += samples.shape[1] / frame.sample_rate
-            if self._pending_s >= self._reader.block_s:
-                yield from self._drain()
+            for samples in chain(self._silence(frame), [planar(frame)]):
+                self._pending.append(samples)
+                self._pending_s += samples.shape[1] / frame.sample_rate
+                if self._pending_s >= self._reader.block_s:
+                    yield from self._drain()
         yield from self._drain(last=True)
 
     def _frames(self) -> Iterator[AudioFrame]:
@@ -159,19 +161,26 @@ class _Part:
             Resampler(frame.sample_rate, reader.rate_hz) for _ in range(reader.tracks)
         ]
 
-    def _align(self, frame: AudioFrame) -> None:
-        """Fill a gap in the file's clock with silence, so that later times stay right."""
+    def _silence(self, frame: AudioFrame) -> Iterator[Planar]:
+        """Silence for a gap in the file's clock before a frame, so that later times stay right.
+
+        In pieces of a block: a call's hour on hold has no packets and shall cost no memory.
+        """
         length_s = frame.samples / frame.sample_rate
         if frame.time is None:
             self._clock_s += length_s
             return
         gap_s = frame.time - self._clock_s
-        if _GAP_S < gap_s <= _LONGEST_GAP_S:
-            silence = np.zeros((frame.layout.nb_channels, round(gap_s * frame.sample_rate)))
-            self._pending.append(silence.astype(np.float32))
-            self._pending_s += gap_s
-            self._report.filled_s += gap_s
         self._clock_s = frame.time + length_s
+        if not _GAP_S < gap_s <= self._longest_gap_s:
+            return
+        self._report.filled_s += gap_s
+        left = round(gap_s * frame.sample_rate)
+        piece = max(1, round(self._reader.block_s * frame.sample_rate))
+        while left > 0:
+            count = min(left, piece)
+            yield np.zeros((frame.layout.nb_channels, count), np.float32)
+            left -= count
 
     def _drain(self, *, last: bool = False) -> Iterator[Block]:
         """Mix and resample what is pending."""

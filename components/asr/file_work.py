@@ -25,6 +25,8 @@ Answer = TypeVar("Answer")
 
 _CONTEXT_TOKENS = 200
 _AHEAD_BATCHES = 5
+# Where nobody speaks, progress is told each minute: hours of silence look stuck otherwise.
+_TELL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class FileWork:
         source = self._source = await self._in_reader(self._open)
         self._blocks = iter(source)
         transcript = Transcript(source.tracks)
+        told_s = 0.0
         while not (self._read_all and self._schedule.outstanding == 0 and not self._running):
             self._start_work()
             await self._step()
@@ -83,7 +86,12 @@ class FileWork:
                     yield chunk_data(chunk, text)
                 for segment in transcript.add(chunk, text, end_s):
                     yield segment
-                yield Progress(end_s, max(source.duration_s, end_s))
+                told_s = max(told_s, end_s)
+                yield Progress(told_s, max(source.duration_s, told_s))
+            read_s = source.reader.report.read_s
+            if self._schedule.outstanding == 0 and read_s - told_s >= _TELL_S:
+                told_s = read_s
+                yield Progress(read_s, max(source.duration_s, read_s))
         yield Progress(source.duration_s, source.duration_s)
         yield transcript.data(self._vote, source.reader.report, self._asked.model_dump())
 
