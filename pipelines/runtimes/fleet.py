@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 from ...components.base import Context
 from ...components.errors import ComponentFailed, MotetError
@@ -93,7 +94,8 @@ class Remote:
 
 class Fleet(Placing[Remote]):
     """The replicas behind one name, "HOST:PORT": looked up again and again, each address its own
-    connection, so that a new one gets runs as soon as it is there. Others scale it.
+    connection, so that a new one gets runs as soon as it is there. Others scale it. With `tls` each
+    shows a certificate for HOST.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class Fleet(Placing[Remote]):
     ) -> None:
         super().__init__(node, pool, version=version)
         self._host, _, self._port = target.rpartition(":")
-        self._tls = tls
+        self._tls = replace(tls, name=self._host) if tls is not None else None
         self._closing: set[asyncio.Task[None]] = set()
         self._first = asyncio.Event()
 

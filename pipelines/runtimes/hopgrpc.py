@@ -19,11 +19,16 @@ METHOD = "/motet.v1.Hop/Link"
 
 @dataclass(frozen=True, slots=True)
 class MutualTls:
-    """PEM files: the authority that both sides trust, and this side's certificate and key."""
+    """PEM files: the authority that both sides trust, and this side's certificate and key.
+
+    `name` is the DNS name that a server's certificate must have, None for that of its address:
+    replicas are called by addresses of their own, which no certificate knows ahead.
+    """
 
     authority: Path
     certificate: Path
     key: Path
+    name: str | None = None
 
     @staticmethod
     def of(folder: Path) -> MutualTls:
@@ -153,6 +158,8 @@ def dial(address: str, settings: LinkSettings, tls: MutualTls | None) -> GrpcCar
     options = _options(settings)
     if tls is None:
         return GrpcCarrier(grpc.aio.insecure_channel(address, options=options))
+    if tls.name is not None:
+        options.append(("grpc.ssl_target_name_override", tls.name))
     return GrpcCarrier(grpc.aio.secure_channel(address, tls.client(), options=options))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from ...components.base import Context, Setup
@@ -44,7 +45,8 @@ class RayNode:
         self.app = f"motet-{pipeline}-{node.name}" + (f"-v{version}" if version != "1" else "")
         self._drain_s = drain_s
         self._tls = tls
-        self._hosts = RayHosts(tls)
+        name = "motet-" + pipeline.replace(".", "-").replace("_", "-")
+        self._hosts = RayHosts(replace(tls, name=name) if tls is not None else None)
         self._handle: Any = None
         self._states: Mapping[str, str] = {}
         self._active = self._queued = self._refused = 0

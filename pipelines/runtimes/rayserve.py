@@ -29,7 +29,8 @@ class RayRuntime:
     """Runs each node of a graph as a Serve application on a Ray cluster.
 
     `address` is the cluster's ("auto": the one of this machine), None starts one here for itself.
-    `tls` is what head and replicas show each other; without it frames travel in the clear.
+    `tls` is what head and replicas show each other, for the name "motet-PIPELINE"; without it
+    frames travel in the clear.
     """
 
     def __init__(

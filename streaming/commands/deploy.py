@@ -42,7 +42,11 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keys-secret", default="motet-keys", help="entries api-keys, metrics-key, admin-keys"
     )
-    command.add_argument("--tls-secret", help="ca.crt, tls.crt, tls.key: TLS to components")
+    command.add_argument(
+        "--tls-secret",
+        help="ca.crt, tls.crt, tls.key for the way to components: a certificate for the names"
+        " *.NAMESPACE.svc (kubernetes) or motet-PIPELINE (ray)",
+    )
     command.add_argument("--models-claim", help="volume claim with models, mounted at /models")
     command.add_argument(
         "--node-image",

@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -445,6 +446,14 @@ async def test_between_hosts_both_ends_show_a_certificate(tmp_path: Path) -> Non
     async with Hop(f"localhost:{port}", tls=files("client", ours)) as hop:
         answer = await collect(hop.link.calls.call("n", source(TextInput("a")), CONTEXT))
         assert answer == [TextInput("a")]
+    # By an address that the certificate doesn't know, as a replica has one.
+    known = replace(files("known", ours), name="localhost")
+    async with Hop(f"127.0.0.1:{port}", tls=known) as hop:
+        answer = await collect(hop.link.calls.call("n", source(TextInput("b")), CONTEXT))
+        assert answer == [TextInput("b")]
+    for name in (None, "other.svc"):
+        with pytest.raises(MotetError):
+            await Hop(f"127.0.0.1:{port}", tls=replace(known, name=name)).open()
     stranger = files("stranger", others)
     mixed = MutualTls(tmp_path / "client/ca", stranger.certificate, stranger.key)
     for tls in (None, stranger, mixed):

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
+import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ports import HOST, OTHER_HOST, free_port
 
@@ -22,6 +23,7 @@ from motet.components.frames import Data, End, Frame, TextInput
 from motet.pipelines import Graph, Pipeline, build
 from motet.pipelines.runtimes import runtime_of
 from motet.pipelines.runtimes.fleet import Fleet
+from motet.pipelines.runtimes.mux import MutualTls
 from motet.pipelines.runtimes.nodeserver import LIVENESS, READINESS, STARTUP, NodeServer
 from motet.pipelines.runtimes.remote import RemoteRuntime
 from motet.pipelines.session import Session
@@ -131,6 +133,22 @@ async def test_a_conversation_moves_on_when_its_replica_drains(
     second.drain()
     model.drain()
     await asyncio.gather(second_task, model_task)
+
+
+async def test_replicas_show_a_certificate_for_the_name_they_are_found_by(tmp_path: Path) -> None:
+    """Not for their addresses, which are their own and new with each of them."""
+    authority, made, port = trustme.CA(), graph(), free_port()
+    authority.cert_pem.write_to_path(tmp_path / "ca.crt")
+    pair = authority.issue_cert("localhost")
+    pair.private_key_pem.write_to_path(tmp_path / "tls.key")
+    pair.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
+    server = NodeServer(made.nodes["a"], Resources(), tls=MutualTls.of(tmp_path))
+    task = asyncio.create_task(server.serve(f"127.0.0.1:{port}", signals=False))
+    runtime = runtime_of("remote", made, targets=[f"a=localhost:{port}"], tls_dir=tmp_path)
+    async with Pipeline(made, runtime) as pipeline, pipeline.session() as session:
+        assert len(await ask(session, 1, "pid")) == 1
+    server.drain()
+    await task
 
 
 async def test_health_tells_starting_serving_and_draining_apart() -> None:
