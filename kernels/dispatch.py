@@ -117,10 +117,13 @@ def backend_of(precision: Precision) -> Callable[..., Tensor]:
 
 def mesh_of(config: Any) -> Mesh:
     """The ring and Ulysses groups of diffusers' context-parallel configuration, on this rank."""
-    return Mesh(cfg=_alone(), ring=_group(config._ring_mesh), ulysses=_group(config._ulysses_mesh))
+    return Mesh(
+        cfg=_alone(), ring=group_of(config._ring_mesh), ulysses=group_of(config._ulysses_mesh)
+    )
 
 
-def _group(mesh: Any) -> Group:
+def group_of(mesh: Any) -> Group:
+    """A device mesh of one dimension as a group of this rank."""
     handle = mesh.get_group()
     ranks = tuple(int(rank) for rank in mesh.mesh.flatten())
     return Group(handle, ranks, mesh.get_local_rank())

@@ -4,6 +4,10 @@ Two ways to tell: "timestep" adds up how much the first block's modulated input 
 arXiv 2411.19108); "first_block" runs one block and looks at what it added (ParaAttention). Each
 picture of a batch, and each branch of its guidance, decides for itself; ranks decide together. All
 state lives in one run, so that a request that fails leaves nothing behind.
+
+diffusers' own hooks (first block, TaylorSeer, MagCache, PAB, FasterCache) don't serve here: they
+decide for a batch as one, keep their state on the model after a failure, expect as many rows as
+before, which guidance that is skipped breaks, and only SeaCache's ranks agree.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..base import Options
 from .caching import CacheOptions
@@ -25,7 +25,7 @@ class Lora(Options):
 
 class ParallelOptions(Options):
     """Several processes for one picture, on GPUs one each: `cfg` shares out the two branches of
-    guidance, `ring` and `ulysses` the tokens of one denoiser call.
+    guidance, `ring` and `ulysses` the tokens of one denoiser call; all three multiply.
 
     `timeout_s` is how long a process waits for another before the run counts as failed.
     """
@@ -34,12 +34,6 @@ class ParallelOptions(Options):
     ring: int = Field(default=1, ge=1, le=64)
     ulysses: int = Field(default=1, ge=1, le=64)
     timeout_s: float = Field(default=120.0, gt=0, le=3600)
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> ParallelOptions:
-        if self.cfg > 1 and self.ring * self.ulysses > 1:
-            raise ValueError("cfg goes alone, without ring and ulysses")
-        return self
 
     @property
     def ranks(self) -> int:

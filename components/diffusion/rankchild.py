@@ -13,6 +13,7 @@ import torch.distributed as dist
 from diffusers.hooks import context_parallel
 from diffusers.models._modeling_parallel import ContextParallelConfig
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
 
 from ...kernels import dispatch
 from ...kernels.parallel import Group, comm, gather, gather_lengths
@@ -75,15 +76,22 @@ def prepared(
         world_size=asked.ranks,
         timeout=timedelta(seconds=asked.timeout_s),
     )
-    group = Group(comm.group.WORLD, tuple(range(asked.ranks)), rank)
+    world_group = Group(comm.group.WORLD, tuple(range(asked.ranks)), rank)
     pipe = load_pipeline(model, options)
-    if asked.cfg > 1:
-        return Engine(pipe, options, threads, Lockstep(group, guided=group))
-    share_tokens(pipe, asked, cuda)
-    return Engine(pipe, options, threads, Lockstep(group, share=group, backend=BACKEND))
+    if asked.ring * asked.ulysses == 1:
+        return Engine(pipe, options, threads, Lockstep(world_group, guided=world_group))
+    shape = (asked.cfg, asked.ring, asked.ulysses)
+    mesh: Any = init_device_mesh(
+        "cuda" if cuda else "cpu", shape, mesh_dim_names=("cfg", "ring", "ulysses")
+    )
+    share_tokens(pipe, asked, mesh, cuda)
+    share = dispatch.group_of(mesh["ring", "ulysses"]._flatten())
+    guided = dispatch.group_of(mesh["cfg"]) if asked.cfg > 1 else None
+    lockstep = Lockstep(world_group, share=share, guided=guided, backend=BACKEND)
+    return Engine(pipe, options, threads, lockstep)
 
 
-def share_tokens(pipe: Any, asked: ParallelOptions, cuda: bool) -> None:
+def share_tokens(pipe: Any, asked: ParallelOptions, mesh: Any, cuda: bool) -> None:
     """Turn on diffusers' context parallelism with our attention, which rings and masks.
 
     Raises:
@@ -100,6 +108,7 @@ def share_tokens(pipe: Any, asked: ParallelOptions, cuda: bool) -> None:
         ulysses_degree=asked.ulysses,
         ring_anything=asked.ulysses == 1,
         ulysses_anything=asked.ring == 1,
+        mesh=mesh,
     )
     for denoiser in denoisers(pipe):
         model: Any = denoiser

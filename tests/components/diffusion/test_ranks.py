@@ -91,7 +91,9 @@ async def test_one_picture_decoded_by_tiles_on_both(folders: dict[str, Path]) ->
     await same(folders["clips"], {"cfg": 2}, request, vae_tiling=tiling)
 
 
-@pytest.mark.parametrize("parallel", [{"ring": 2}, {"ring": 2, "ulysses": 2}], ids=str)
+@pytest.mark.parametrize(
+    "parallel", [{"ring": 2}, {"ring": 2, "ulysses": 2}, {"cfg": 2, "ring": 2}], ids=str
+)
 async def test_tokens_shared_out_with_a_cache_that_all_agree_on(
     folders: dict[str, Path], parallel: dict[str, Any]
 ) -> None:
