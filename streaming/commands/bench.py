@@ -40,7 +40,9 @@ def add(commands: Commands) -> None:
     files.add_argument("--reference", type=Path, help="its true text, to count errors against")
     files.add_argument("--file", default="transcribe", help="pipeline file")
     files.add_argument("--language", help="ISO 639-1; found if not given")
-    files.add_argument("--peer", nargs="*", choices=["batched", "sequential"], default=[])
+    peers = ["batched", "sequential", "batched-words", "sequential-words"]
+    peer = "faster-whisper, plain or with the times of words, which ours always gives"
+    files.add_argument("--peer", nargs="*", choices=peers, default=[], help=peer)
     files.add_argument("--json", action="store_true", help="one JSON line a run")
     files.set_defaults(command=run_bench_transcribe)
     jobs = kinds.add_parser("jobs", help="durable jobs a second, and how soon one stops")
