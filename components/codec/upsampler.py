@@ -93,8 +93,8 @@ class Block(torch.nn.Module):
         if compiling() or x.device.type != "cpu" or self._weights > 4 * made:
             return self(x, noise, cut)
         at_once = max(1, round(CACHED * torch.get_num_threads() / made))
-        parts = zip(x.split(at_once), noise.split(at_once), strict=True)
-        return torch.cat([self(part, its, cut) for part, its in parts])
+        starts = range(0, len(x), at_once)
+        return torch.cat([self(x[n : n + at_once], noise[n : n + at_once], cut) for n in starts])
 
     def forward(self, x: torch.Tensor, noise: torch.Tensor, cut: Cut) -> torch.Tensor:
         """All streams at once; `noise` is that of the output."""
@@ -128,7 +128,7 @@ class Shifts(torch.nn.Module):
         """Of (batch, channels, length)."""
         length = x.shape[-1]
         padded = torch.nn.functional.pad(x, (self._pad, self._pad))
-        taps = cast("torch.Tensor", self.weight)[:, 0]
+        taps = self.weight[:, 0]
         made = padded[..., :length] * taps[:, :1]
         if self.bias is not None:
             made += self.bias[:, None]

@@ -39,11 +39,13 @@ class Adapters:
         self._peft.eval()
 
     def _add(self, model: Any, name: str, folder: Path) -> None:
-        config: Any = PeftConfig.from_pretrained(str(folder))
+        configs: Any = PeftConfig
+        wrap: Any = get_peft_model
+        config: Any = configs.from_pretrained(str(folder))
         check(config)
-        if self._peft is None:
-            self._peft = get_peft_model(model, config, adapter_name=name)
-        told: Any = self._peft.load_adapter(str(folder), adapter_name=name)
+        peft: Any = self._peft or wrap(model, config, adapter_name=name)
+        self._peft = peft
+        told: Any = peft.load_adapter(str(folder), adapter_name=name)
         if told.unexpected_keys:
             raise ValueError(f"weights for what this model hasn't: {told.unexpected_keys[0]}")
         if isinstance(model.get_input_embeddings(), LoraLayer):

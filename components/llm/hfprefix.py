@@ -37,7 +37,7 @@ def digest(picture: Picture) -> int:
     """A number below 2 ** 62 for what a picture is."""
     told = f"{picture.grid} {picture.tiles} {picture.dtype} {picture.rows.shape}"
     found = hashlib.blake2b(told.encode(), digest_size=8)
-    found.update(np.ascontiguousarray(picture.rows))
+    found.update(np.ascontiguousarray(picture.rows).data)
     return 1 + int.from_bytes(found.digest(), "big") % 2**62
 
 
@@ -65,7 +65,7 @@ class PrefixCache:
 
     def find(self, marks: Marks, adapter: str | None) -> tuple[int, DynamicCache]:
         """How many tokens from the beginning are known, never all of them, and their cache."""
-        cache = DynamicCache()
+        cache: Any = DynamicCache()
         found: list[Block] = []
         names = self.names(marks[:-1], adapter) if self._limit else []
         for name in names:
