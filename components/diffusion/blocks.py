@@ -19,6 +19,10 @@ class Layout:
     text: int | None
 
 
+# Those that diffusers' registry leaves out.
+_ALSO_KNOWN = {"SanaTransformerBlock": Layout(0, None)}
+
+
 def blocks_of(denoiser: nn.Module) -> list[nn.Module]:
     """All blocks, first to last; empty for a UNet, whose blocks aren't one after another."""
     found: list[nn.Module] = []
@@ -35,7 +39,7 @@ def layout_of(block: nn.Module) -> Layout | None:
     try:
         known = registry.get(type(block))
     except ValueError:
-        return None
+        return _ALSO_KNOWN.get(type(block).__name__)
     return Layout(known.return_hidden_states_index, known.return_encoder_hidden_states_index)
 
 

@@ -8,16 +8,22 @@ from typing import Any
 import tinypipes
 import torch
 from diffusers import (
+    AutoencoderDC,
     AutoencoderKLCogVideoX,
     AutoencoderKLHunyuanVideo,
     CogVideoXDDIMScheduler,
     CogVideoXPipeline,
     CogVideoXTransformer3DModel,
+    DDIMScheduler,
     FlowMatchEulerDiscreteScheduler,
     FluxPipeline,
     HunyuanVideoPipeline,
     HunyuanVideoTransformer3DModel,
     LTXPipeline,
+    PixArtSigmaPipeline,
+    PixArtTransformer2DModel,
+    SanaPipeline,
+    SanaTransformer2DModel,
     StableDiffusion3Pipeline,
     StableDiffusionXLPipeline,
     WanPipeline,
@@ -28,6 +34,8 @@ from transformers import (
     CLIPTextModel,
     CLIPTextModelWithProjection,
     CLIPTokenizer,
+    Gemma2Config,
+    Gemma2Model,
     LlamaConfig,
     LlamaModel,
     PreTrainedTokenizerFast,
@@ -156,8 +164,44 @@ def cogvideo() -> Any:
     )  # fmt: skip
 
 
+def pixart() -> Any:
+    net = PixArtTransformer2DModel(
+        sample_size=8, num_layers=4, patch_size=2, attention_head_dim=8, num_attention_heads=3,
+        caption_channels=32, in_channels=4, cross_attention_dim=24, out_channels=8,
+        norm_type="ada_norm_single", norm_elementwise_affine=False, norm_eps=1e-6,
+    )  # fmt: skip
+    return PixArtSigmaPipeline(
+        tokenizer=words(), text_encoder=t5(), vae=tinypipes.kl_vae(), transformer=net,
+        scheduler=DDIMScheduler(),
+    )  # fmt: skip
+
+
+def sana() -> Any:
+    net = SanaTransformer2DModel(
+        patch_size=1, in_channels=4, out_channels=4, num_layers=4, num_attention_heads=2,
+        attention_head_dim=4, num_cross_attention_heads=2, cross_attention_head_dim=4,
+        cross_attention_dim=8, caption_channels=8, sample_size=32,
+    )  # fmt: skip
+    vae = AutoencoderDC(
+        latent_channels=4, encoder_block_out_channels=(8, 8), decoder_block_out_channels=(8, 8),
+        encoder_layers_per_block=(1, 1), decoder_layers_per_block=(1, 1),
+        encoder_block_types="ResBlock", decoder_block_types="ResBlock",
+        encoder_qkv_multiscales=((), ()), decoder_qkv_multiscales=((), ()),
+    )  # fmt: skip
+    text = Gemma2Model(
+        Gemma2Config(
+            head_dim=16, hidden_size=8, intermediate_size=8, num_attention_heads=2,
+            num_hidden_layers=1, num_key_value_heads=2, vocab_size=40,
+        )
+    ).eval()  # fmt: skip
+    return SanaPipeline(
+        transformer=net, vae=vae, scheduler=FlowMatchEulerDiscreteScheduler(shift=7.0),
+        text_encoder=text, tokenizer=words(300),
+    )  # fmt: skip
+
+
 FOLDERS: dict[str, Callable[[], Any]] = {
-    "sdxl": sdxl, "sd3": sd3, "flux": flux,
+    "sdxl": sdxl, "sd3": sd3, "flux": flux, "pixart": pixart, "sana": sana,
     "wan": wan, "ltx": ltx, "hunyuan": hunyuan, "cogvideo": cogvideo,
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Folders of seven families through the component: what a request may ask, and what it saves."""
+"""Folders of nine families through the component: what a request may ask, and what it saves."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ FAMILIES = {
     "sdxl": Family(32, caches=False),
     "sd3": Family(32),
     "flux": Family(16),
+    "pixart": Family(16, starts=False),
+    "sana": Family(32, starts=False),
     "wan": Family(16, clips=True, starts=False),
     "ltx": Family(32, clips=True),
     "hunyuan": Family(16, clips=True, starts=False),
@@ -68,7 +70,10 @@ async def test_a_folder_answers_requests_and_saves(
     monkeypatch.setattr(engine, "preview_steps", lambda count, total: [total - 1][:count])
     tinyfolders.made(name).save_pretrained(tmp_path, safe_serialization=True)
     use = "diffusion/video" if family.clips else "diffusion/image"
-    node = {"use": use, "model": str(tmp_path), "options": {"steps": 4}}
+    options: dict[str, Any] = {"steps": 4}
+    if name in ("pixart", "sana"):
+        options["call"] = {"use_resolution_binning": False}
+    node = {"use": use, "model": str(tmp_path), "options": options}
     spec = {"name": "m", "nodes": {"make": node}, "edges": ["input -> make -> output"]}
     asked: dict[str, Any] = {"width": family.side, "height": family.side, "seed": 1}
     asked |= {"negative_prompt": "dog", "guidance": 4.0}
