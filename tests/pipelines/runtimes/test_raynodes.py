@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import trustme
 import yaml
 
 from motet.components.base import Context
@@ -25,7 +27,7 @@ pytestmark = [
 ]
 
 
-def runtime(cluster: Any, **node: Any) -> Any:
+def runtime(cluster: Any, tls: Any = None, **node: Any) -> Any:
     from motet.pipelines.runtimes.rayserve import RayRuntime
 
     spec = {
@@ -37,7 +39,19 @@ def runtime(cluster: Any, **node: Any) -> Any:
         "edges": ["input -> a -> output", "conversation -> llm -> output"],
         "conversation": {},
     }
-    return RayRuntime(build(PipelineSpec.model_validate(spec)), address=cluster.address)
+    return RayRuntime(build(PipelineSpec.model_validate(spec)), address=cluster.address, tls=tls)
+
+
+def certificate(folder: Path, name: str) -> Any:
+    """Files of an authority of our own, and a certificate of it for a name."""
+    from motet.pipelines.runtimes.mux import MutualTls
+
+    authority = trustme.CA()
+    pair = authority.issue_cert(name)
+    authority.cert_pem.write_to_path(folder / "ca.crt")
+    pair.private_key_pem.write_to_path(folder / "tls.key")
+    pair.cert_chain_pems[0].write_to_path(folder / "tls.crt")
+    return MutualTls.of(folder)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -59,9 +73,11 @@ async def pid(session: Session) -> int:
     return frame.value
 
 
-async def test_conversations_outlive_the_replica_that_scaling_takes_away(ray_cluster: Any) -> None:
+async def test_conversations_outlive_the_replica_that_scaling_takes_away(
+    ray_cluster: Any, tmp_path: Path
+) -> None:
     scale = {"max_replicas": 2, "concurrency": 2, "window_s": 2, "scale_down_delay_s": 2}
-    made = runtime(ray_cluster, scale=scale)
+    made = runtime(ray_cluster, certificate(tmp_path, "motet-nodes"), scale=scale)
     async with Pipeline(made.graph, made) as pipeline, AsyncExitStack() as kept:
         homes: dict[int, Session] = {}
         async with AsyncExitStack() as gone:
