@@ -44,8 +44,9 @@ def by_owner(
     output of no rows; without it, it runs the first row to learn the shape.
     """
     own = own_rows(owners, group)
-    idle = not own and empty is not None
-    part = empty if idle else run(torch.tensor(own or [0]))[: len(own)]
+    part = None if own else empty
+    if part is None:
+        part = run(torch.tensor(own or [0]))[: len(own)]
     every = gather(part, 0, group, [owners.count(rank) for rank in range(group.size)], traffic)
     order = sorted(range(len(owners)), key=lambda place: owners[place])
     back = torch.empty(len(order), dtype=torch.int64)

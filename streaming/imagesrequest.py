@@ -99,7 +99,9 @@ class ImageRequest(Wishes):
         known = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         wrong = [
             InitErrorDetails(
-                type=PydanticCustomError("impossible", "{said}", {"said": said}), loc=(field,)
+                type=PydanticCustomError("impossible", "{said}", {"said": said}),
+                loc=(field,),
+                input=known.get(field),
             )
             for field, said in impossible(known)
         ]

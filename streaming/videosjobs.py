@@ -11,7 +11,7 @@ from ..pipelines.pipeline import Pipeline
 from .auth import Principal
 from .jobs.generate import generate
 from .jobs.service import Jobs
-from .jobs.store import Job
+from .jobs.store import Job, Json
 from .videosrequest import VideoRequest
 from .videostore import RETENTION_S, NotFound, Status, Variant, Video
 
@@ -120,8 +120,9 @@ class VideoJobs:
 def seen(job: Job) -> Video:
     """A job as a clip."""
     wish = VideoRequest.model_validate({**job.options, "prompt": job.input["prompt"]})
-    files = (job.result or {}).get("files") or [{}]
-    made = files[0]
+    files: list[Json] = (job.result or {}).get("files", [])
+    made: Json = files[0] if files else {}
+    notes: Json = job.input.get("notes", {})
     status = _STATUS[job.state]
     share = 100 * job.done / job.total if job.total else 0.0
     error = job.error or (
@@ -139,6 +140,6 @@ def seen(job: Job) -> Video:
         f"{made['width']}x{made['height']}" if made else "",
         made.get("seconds"),
         (error["code"], error["message"]) if error else None,
-        job.input.get("notes", {}).get("remixed_from"),
+        notes.get("remixed_from"),
         made.get("meta", {}),
     )

@@ -255,7 +255,7 @@ class Run:
             counts += torch.tensor(own, device=self._device)
         if self._caches and self._guided:
             counts = agreed_sum(counts, self._guided)
-        return [Hits(*row) for row in counts.tolist()]
+        return [Hits(*(int(count) for count in row)) for row in counts]
 
 
 def prompt_tokens(pipe: Any, prompt: str) -> int:

@@ -107,4 +107,4 @@ class _Plain(pickle.Unpickler):
 
 
 def _tensor(values: Any) -> Tensor:
-    return torch.from_numpy(np.array(values, dtype=np.float32))
+    return torch.tensor(np.asarray(values, dtype=np.float32))
