@@ -15,7 +15,8 @@ from .planoutcome import NodeOutcome, Outcome
 from .pool import TICK_S, Pool, Ticket
 from .profile import NodeProfile, Profile, Run
 
-SAMPLE_S = 10.0
+SAMPLES = 8640
+"""How often replicas are counted: every 10 s of a day."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +77,7 @@ class Simulation:
         self._numbers = itertools.count(1)
         self._held: dict[Ticket, Callable[[], None]] = {}
         self._lost: dict[Ticket, Callable[[], None]] = {}
+        self._sample_s = TICK_S
         self.now_s = 0.0
         self.outcome = Outcome({name: NodeOutcome() for name in graph.nodes})
 
@@ -90,6 +92,7 @@ class Simulation:
                 pool.is_ready(self._start(name), 0.0)
         for arrival in arrivals:
             self.at(arrival.at_s, lambda arrival=arrival: self._arrive(arrival))
+        self._sample_s = max(TICK_S, seconds / SAMPLES)
         self.at(0.0, self._tick)
         self.at(0.0, self._sample)
         while self._events and self._events[0][0] <= seconds:
@@ -141,7 +144,7 @@ class Simulation:
     def _sample(self) -> None:
         for name, pool in self._pools.items():
             self.outcome.nodes[name].replicas.append((self.now_s, len(pool.replicas)))
-        self.at(self.now_s + SAMPLE_S, self._sample)
+        self.at(self.now_s + self._sample_s, self._sample)
 
     def _placed(self, tickets: Sequence[Ticket]) -> None:
         for ticket in tickets:

@@ -9,8 +9,10 @@ import statistics
 import time
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ...components.errors import MotetError
-from ...components.frames import End, Fault, Frame
+from ...components.frames import Audio, End, Fault, Frame
 from ...pipelines import Graph, Pipeline
 from ...pipelines.plan import Simulation
 from ...pipelines.planinputs import Arrival, Habits, steady
@@ -113,6 +115,9 @@ class _Serving:
             if self.pipeline.graph.spec.conversation is None:
                 await self.turn(session, 1)
                 return
+            if self.pipeline.graph.entries(Audio):
+                # The nodes that listen hold a place from a caller's first sound on.
+                await session.send(Audio(np.zeros(320, np.int16), 16_000))
             for number in itertools.count(1):
                 await asyncio.sleep(self.chance.expovariate(1 / self.load.habits.think_s))
                 if time.monotonic() >= ends_s:

@@ -61,6 +61,7 @@ class FakeWorker:
     changed: Callable[[Any], None]
     state: str = "starting"
     utilisation: float | None = None
+    draining: asyncio.Event = field(default_factory=asyncio.Event)
     error: MotetError | None = None
     cold_start_s: float = 0.0
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
@@ -123,6 +124,7 @@ async def serve(made: Graph, arrivals: list[Arrival], lengths_s: list[float], se
         for arrival, length_s in zip(arrivals, lengths_s, strict=True):
             group.create_task(one(arrival, length_s))
     for task in (watching, scaling):
+        assert not task.done()
         task.cancel()
     await asyncio.gather(watching, scaling, return_exceptions=True)
     await crew.close()

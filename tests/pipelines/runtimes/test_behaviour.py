@@ -96,18 +96,30 @@ async def test_a_full_queue_refuses_the_newest_and_serves_the_rest(
 ) -> None:
     scale, queue = {"concurrency": 1}, {"bound": 2}
     async with serve(*ONE, scale=scale, queue=queue) as (pipeline, session):
-        for number in range(1, 6):
-            session.start(number, TextInput("nap"))
-            await asyncio.sleep(0.02)
-        ends: dict[int, Frame] = {}
+
+        def counts() -> tuple[int, int]:
+            (node,) = pipeline.runtime.status()
+            return node.active, node.queued
+
+        session.start(1, TextInput("sleep"))
+        await until(lambda: counts() == (1, 0))
+        session.start(2, TextInput("second"))
+        session.start(3, TextInput("third"))
+        await until(lambda: counts() == (1, 2))
+        for number in (4, 5):
+            session.start(number, TextInput("too many"))
+            fault, end = await turn(session, number)
+            assert isinstance(fault, Fault)
+            assert (fault.code, end) == ("overloaded", End())
+        session.interrupt(1)
+        found: list[Frame] = []
         async with asyncio.timeout(40):
-            async for number, _, frame in session:
-                ends.setdefault(number, frame)
-                if len(ends) == 5 and isinstance(frame, End):
-                    break
-        codes = [frame.code for frame in ends.values() if isinstance(frame, Fault)]
-        assert codes == ["overloaded"] * 2
-        assert {number for number, frame in ends.items() if frame == TextInput("nap")} == {1, 2, 3}
+            while sum(isinstance(frame, End) for frame in found) < 3:
+                found.append((await anext(session))[2])
+        assert [frame for frame in found if not isinstance(frame, End)] == [
+            TextInput("second"),
+            TextInput("third"),
+        ]
         await until(lambda: idle(pipeline))
         assert pipeline.runtime.status()[0].refused == 2
 
