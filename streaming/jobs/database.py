@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import psycopg
 from procrastinate import App, PsycopgConnector
-from psycopg.abc import Query
+from psycopg.abc import QueryNoTemplate
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -31,7 +31,7 @@ _POOL = 12
 _WATCH_S = 1.0
 
 
-class QueuePool(AsyncConnectionPool[Connection]):
+class QueuePool(AsyncConnectionPool[psycopg.AsyncConnection]):
     """Procrastinate's connections. A failure has all of them checked, in place of a check before
     every use, which would double the round trips."""
 
@@ -39,7 +39,7 @@ class QueuePool(AsyncConnectionPool[Connection]):
     async def connection(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - the pool's own signature
-    ) -> AsyncGenerator[Connection]:
+    ) -> AsyncGenerator[psycopg.AsyncConnection]:
         """A connection of the pool."""
         try:
             async with super().connection(timeout) as connection:
@@ -53,13 +53,14 @@ class QueuePool(AsyncConnectionPool[Connection]):
 def _queue_pool(**settings: Any) -> QueuePool:
     """Procrastinate queries one statement at a time: no BEGIN and COMMIT around each."""
 
-    async def configured(connection: Connection) -> None:
+    async def configured(connection: psycopg.AsyncConnection) -> None:
         await connection.set_autocommit(True)
         # What a crash of PostgreSQL may take back (a job fetched, finished, aborted in the queue)
         # is done again; what must hold is in `motet_jobs`, which is written through.
         await connection.execute("SET synchronous_commit = off")
 
-    return QueuePool(**{**settings, "check": None, "configure": configured})
+    own: dict[str, Any] = {"check": None, "configure": configured}
+    return QueuePool(**{**settings, **own})
 
 
 class Database:
@@ -157,7 +158,7 @@ class Database:
                     await app.schema_manager.apply_schema_async()
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
-    async def execute(self, query: Query, values: Params = None) -> list[DictRow]:
+    async def execute(self, query: QueryNoTemplate, values: Params = None) -> list[DictRow]:
         """Run one statement, which is a transaction of its own: one round trip. Its rows."""
         async with self.connection() as connection:
             cursor = await connection.execute(query, values)

@@ -112,11 +112,13 @@ async def _make(
     secret = _secret(asked.webhook, jobs)
 
     async def made(connection: Connection) -> JSONResponse:
-        wish = asked.webhook.model_dump() if asked.webhook else None
+        wish: Json | None = asked.webhook.model_dump() if asked.webhook else None
+        told: Json | None = None
         if wish is not None and secret is not None:
             wish = {"endpoint": await add_once(connection, asker.name, wish["url"], secret)}
+            told = {**wish, "secret": secret}
         taken = await put(connection, jobs.inputs, asker, ids, found, webhook=wish, **columns)
-        return _shown(taken, single=single, told=wish and secret and {**wish, "secret": secret})
+        return _shown(taken, single=single, told=told)
 
     try:
         if key is None:
