@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_core import PydanticCustomError
 
+from ..components.errors import BadInput
 from ..components.frames import Generate
 from .imagescoding import from_data_url, parsed_size
 from .imagesrequest import Reference, Wishes
@@ -27,11 +29,20 @@ class VideoRequest(Wishes):
     fps: float | None = Field(default=None, gt=0, le=120)
     previews: int | None = Field(default=None, ge=0, le=16)
 
+    @field_validator("size")
+    @classmethod
+    def _readable(cls, size: str | None) -> str | None:
+        try:
+            parsed_size(size)
+        except BadInput as error:
+            raise PydanticCustomError("size", "{said}", {"said": error.message}) from error
+        return size
+
     def frame(self, image: bytes | None = None) -> Generate:
         """The request as a frame; `image` came as a file.
 
         Raises:
-            BadInput: the size or the reference can't be read.
+            BadInput: the reference can't be read.
         """
         width, height = parsed_size(self.size)
         if self.input_reference is not None:

@@ -160,6 +160,9 @@ def test_faults_are_told_where_they_belong(client: OpenAI, address: str) -> None
         client.videos.retrieve("video_none")
     for body in ({"prompt": ""}, {"prompt": "a", "size": "big"}, {"prompt": "a", "fast": 1}):
         assert httpx.post(f"{address}/v1/videos", json=body).status_code == 400
+    wrong = {"prompt": "", "size": "big", "fps": 0, "fast": 1}
+    told_all = httpx.post(f"{address}/v1/videos", json=wrong).json()["error"]["message"]
+    assert all(f"{name}: " in told_all for name in wrong)
 
 
 def test_clips_as_files_play_back_as_they_were(tmp_path: Path) -> None:
