@@ -206,9 +206,16 @@ def own_class(use: str) -> type[Component]:
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise MissingRequirement(f"{use!r} can't be imported: {error}", where="use") from error
+        hint = ""
+        if isinstance(error, ModuleNotFoundError):
+            hint = "; modules are found where Python finds them: installed, or on PYTHONPATH"
+        raise MissingRequirement(
+            f"{use!r} can't be imported: {error}{hint}", where="use"
+        ) from error
     if not (isinstance(found, type) and issubclass(found, Component)):
-        raise MissingRequirement(f"{use!r} is no Component", where="use")
+        raise MissingRequirement(
+            f"{use!r} is no Component; derive it from motet.components.base.Component", where="use"
+        )
     return found
 
 

@@ -46,6 +46,7 @@ def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], flaws: list[Flaw]
             line = key.start_mark.line + 1
             if here in lines:
                 flaws.append(Flaw(dotted(here), f"stands twice, first at line {lines[here]}", line))
+                continue
             lines[here] = line
             _walk(child, here, lines, flaws)
     elif isinstance(node, yaml.SequenceNode):

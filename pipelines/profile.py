@@ -60,6 +60,9 @@ class Profile(BaseModel):
         """
         try:
             return Profile.model_validate_json(path.read_bytes())
+        except FileNotFoundError as error:
+            message = "there is no such file; `motet bench profile PIPELINE --out FILE` makes one"
+            raise SpecError([Flaw("", message)], file=str(path)) from error
         except OSError as error:
             raise SpecError([Flaw("", error.strerror or str(error))], file=str(path)) from error
         except ValidationError as error:

@@ -29,10 +29,10 @@ class Checker:
     flaws: list[Flaw] = field(default_factory=list[Flaw])
 
     def fault(self, place: Place, message: str) -> None:
-        """Note one fault."""
-        self.flaws.append(
-            Flaw(positions.dotted(place), message, positions.line_of(place, self.lines))
-        )
+        """Note one fault, once."""
+        flaw = Flaw(positions.dotted(place), message, positions.line_of(place, self.lines))
+        if flaw not in self.flaws:
+            self.flaws.append(flaw)
 
     def schema(self, model: type[BaseModel], error: ValidationError, base: Place = ()) -> None:
         """Note what pydantic found, unknown keys with the nearest known one."""
@@ -183,6 +183,10 @@ def parse(text: str, *, file: str = "") -> Graph:
         SpecError: with every fault, each with its line.
     """
     value, lines = positions.parse(text, file)
+    if not isinstance(value, dict):
+        got = "nothing" if value is None else f"a {type(value).__name__}"
+        message = f"a pipeline file holds the keys name, nodes and edges; got {got}"
+        raise SpecError([Flaw("", message, 1)], file=file)
     try:
         spec = PipelineSpec.model_validate(value)
     except ValidationError as error:
@@ -201,6 +205,12 @@ def load(file: str | Path) -> Graph:
     path = find(file)
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        message = "there is no such file"
+        if path.parent == Path():
+            ready = nearest(path.name, sorted(one.stem for one in CONFIGS.glob("*.yaml")))
+            message += f", nor a ready-made pipeline of that name; {ready}"
+        raise SpecError([Flaw("", message)], file=str(file)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SpecError([Flaw("", f"can't be read: {error}")], file=str(file)) from error
     return parse(text, file=str(file))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -83,7 +84,7 @@ def install(app: FastAPI) -> None:
     async def invalid(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         assert isinstance(error, RequestValidationError)
         faults = error.errors()
-        said = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in faults)
+        said = "; ".join(map(_told, faults))
         param = ".".join(map(str, faults[0]["loc"][1:])) if faults else None
         return problem(400, said, "invalid_value", param=param)
 
@@ -97,3 +98,10 @@ def install(app: FastAPI) -> None:
     async def unknown(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
         return problem(500, "an internal error; the server's log has it", "internal_error")
+
+
+def _told(fault: Any) -> str:
+    """A fault of a request's body: its field, where it is of one field, and what is wrong."""
+    field = ".".join(map(str, fault["loc"][1:]))
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{field}: {message}" if field else message

@@ -79,10 +79,14 @@ class _Run:
         async with self._places:
             try:
                 transcript = await self._transcript(pipeline, file)
-            except MotetError as error:
+                await self._deliver(transcript, file, target)
+            except (MotetError, OSError) as error:
                 self._failed += 1
                 self._board.say(f"{file}: {error}")
                 return
+        self._board.done(str(file), transcript)
+
+    async def _deliver(self, transcript: dict[str, Any], file: Path, target: Path | None) -> None:
         asked = AudioRequest(model="", response_format=self._parsed.format)
         body, _ = render(transcript, asked)
         if target is None:
@@ -90,7 +94,6 @@ class _Run:
         else:
             await asyncio.to_thread(_write_whole, target, body)
             self._kept(file).unlink(missing_ok=True)
-        self._board.done(str(file), transcript)
 
     async def _transcript(self, pipeline: Pipeline, file: Path) -> dict[str, Any]:
         await asyncio.to_thread(probe, file)

@@ -22,13 +22,21 @@ def add(commands: Commands) -> None:
 
 def add_jobs(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet jobs`."""
-    command.add_argument("--server", default="http://localhost:8000", help="address of the server")
+    command.add_argument(
+        "--server", "--url", default="http://localhost:8000", help="address of the server"
+    )
     command.add_argument("--key", help="API key (or MOTET_API_KEY)")
     actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
     submit = actions.add_parser("submit", help="upload files as jobs")
     submit.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    submit.add_argument("--pipeline", default="transcribe")
-    submit.add_argument("--option", action="append", default=[], metavar="NAME=JSON")
+    submit.add_argument("--pipeline", default="transcribe", help="its name (transcribe)")
+    submit.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="of the pipeline, as language=de; may be repeated",
+    )
     submit.add_argument("--priority", type=int, help="-100 to 100, as far as the key allows")
     listed = actions.add_parser("list", help="the newest jobs")
     listed.add_argument("--state")

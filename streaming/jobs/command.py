@@ -24,6 +24,9 @@ def run(parsed: argparse.Namespace) -> int:
     with httpx.Client(base_url=parsed.server, headers=headers, timeout=600) as http:
         try:
             return _ACTIONS[parsed.action](http, parsed)
+        except httpx.ConnectError as error:
+            message = f"no server answers: {error}; see --server"
+            raise MotetError(message, where=parsed.server) from error
         except httpx.HTTPError as error:
             raise MotetError(f"{type(error).__name__}: {error}", where=parsed.server) from error
 

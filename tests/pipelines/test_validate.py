@@ -49,6 +49,20 @@ def test_all_faults_come_at_once_with_their_lines() -> None:
     [
         ("name: p\nnods: {}\nedges: []\n", "nods", 2, "did you mean 'nodes'?"),
         ("name: p\nname: q\nnodes: {}\nedges: []\n", "name", 2, "stands twice"),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo'}\n  a: {use: 'fakes:Echo'}\nedges: []\n",
+            "nodes.a",
+            4,
+            "stands twice",
+        ),
+        ("", "", 1, "name, nodes and edges; got nothing"),
+        ("[1, 2]\n", "", 1, "got a list"),
+        (
+            "name: p\nnodes: {a: {use: 'nosuch:Thing'}}\nedges: []\n",
+            "nodes.a.use",
+            2,
+            "or on PYTHONPATH",
+        ),
         ("name: [\n", "", 2, "not YAML"),
         ("name: p\nnodes: {}\nedges: []\n", "nodes", 2, "at least one node"),
         (
@@ -122,8 +136,16 @@ def test_ready_made_voice_pipeline_is_sound() -> None:
 
 
 def test_a_missing_file_says_so() -> None:
-    with pytest.raises(SpecError, match="can't be read"):
+    with pytest.raises(SpecError, match="there is no such file$"):
         load("nowhere/at/all.yaml")
+    with pytest.raises(SpecError, match="nor a ready-made pipeline.*did you mean 'voice'"):
+        load("vocie")
+
+
+def test_a_fault_is_told_once_however_many_ways_lead_to_it() -> None:
+    text = "name: p\nnodes: {a: {use: 'fakes:Echo'}}\nedges: [input -> a -> b -> output]\n"
+    said = [flaw.message for flaw in flaws(text)]
+    assert len(said) == len(set(said)) and any("'b' is unknown" in one for one in said)
 
 
 @st.composite

@@ -83,6 +83,15 @@ def test_several_files_become_subtitles_and_a_bad_one_costs_nobody(
     assert sorted(path.name for path in out.iterdir()) == ["a.wav.srt", "b.wav.srt"]
 
 
+def test_a_folder_that_cannot_be_written_to_is_said(speech, pipeline, tmp_path, capsys):
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file, no folder")
+    file = speech(tmp_path / "a.wav", FOX)
+    assert run("transcribe", file, "--out", blocked, "--pipeline", pipeline) == 1
+    said = capsys.readouterr().err
+    assert str(blocked) in said and "Traceback" not in said
+
+
 def test_an_interrupted_file_goes_on_where_it_stopped(speech, pipeline, tmp_path, monkeypatch):
     file = speech(tmp_path / "a.wav", FOX, SEA)
     decoded: list[str] = []
