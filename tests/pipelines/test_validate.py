@@ -136,16 +136,17 @@ def test_ready_made_voice_pipeline_is_sound() -> None:
 
 
 def test_a_missing_file_says_so() -> None:
-    with pytest.raises(SpecError, match="there is no such file$"):
+    with pytest.raises(SpecError, match=r"there is no such file$"):
         load("nowhere/at/all.yaml")
-    with pytest.raises(SpecError, match="nor a ready-made pipeline.*did you mean 'voice'"):
+    with pytest.raises(SpecError, match=r"nor a ready-made pipeline.*did you mean 'voice'"):
         load("vocie")
 
 
 def test_a_fault_is_told_once_however_many_ways_lead_to_it() -> None:
     text = "name: p\nnodes: {a: {use: 'fakes:Echo'}}\nedges: [input -> a -> b -> output]\n"
     said = [flaw.message for flaw in flaws(text)]
-    assert len(said) == len(set(said)) and any("'b' is unknown" in one for one in said)
+    assert len(said) == len(set(said))
+    assert any("'b' is unknown" in one for one in said)
 
 
 @st.composite
