@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from urllib.parse import urlsplit
 from ..components.errors import BadInput, Flaw, MotetError, SpecError
 from .settings import Settings
 
+logger = logging.getLogger("motet")
+DEFAULT_KEYS = "keys.json"
+"""The key file within the data folder."""
 KEY_PREFIX = "mk-"
 PRIORITY_HEADER = "motet-priority"
 MOST_PRIORITY = 100
@@ -109,11 +113,38 @@ def digest(key: str) -> str:
 
 
 class KeyRing:
-    """The keys that a server knows. Empty and not required: everybody is anonymous."""
+    """The keys that a server knows. Empty and not required: everybody is anonymous.
 
-    def __init__(self, keys: list[StoredKey], *, required: bool) -> None:
-        self._keys = keys
-        self.required = required or bool(keys)
+    Those of `file` are read again when it changes, so that a key that is removed is refused from
+    the next request on; while it can't be read, the last that could be are good.
+    """
+
+    def __init__(self, keys: list[StoredKey], *, required: bool, file: Path | None = None) -> None:
+        self._fixed = keys
+        self._needed = required
+        self._file = file
+        self._seen = _stamp(file)
+        self._keys = keys + (read_keys(file) if file is not None else [])
+
+    @property
+    def required(self) -> bool:
+        """Whether a request needs a key."""
+        return self._needed or bool(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _refresh(self) -> None:
+        now = _stamp(self._file)
+        if self._file is None or now == self._seen:
+            return
+        self._seen = now
+        try:
+            self._keys = self._fixed + read_keys(self._file)
+        except (SpecError, OSError) as error:
+            logger.error("the keys stay as they were: %s", error)
+        # A file emptied by `motet keys remove` opens no door that needed keys before.
+        self._needed = True
 
     def check(self, key: str | None) -> Principal:
         """Who holds `key`. Compares with every known key, whichever fits, in constant time.
@@ -121,6 +152,7 @@ class KeyRing:
         Raises:
             Unauthorized: a key is needed, and this is none or unknown.
         """
+        self._refresh()
         if not self.required:
             return Principal(admin=True)
         if not key:
@@ -138,6 +170,8 @@ class KeyRing:
 def load_keys(settings: Settings) -> KeyRing:
     """The keys of the key file and of `MOTET_API_KEYS`.
 
+    Beyond this machine the file that `motet keys` writes to by itself is read where none is named.
+
     Raises:
         SpecError: the file is damaged, or the server listens beyond this machine without a key.
     """
@@ -149,19 +183,32 @@ def load_keys(settings: Settings) -> KeyRing:
         )
         for n, key in enumerate(given, 1)
     ]
-    if settings.keys_file is not None:
-        keys += read_keys(settings.keys_file)
-    if not keys and not settings.is_loopback:
+    file = settings.keys_file
+    if file is None and not settings.is_loopback:
+        file = settings.data_dir / DEFAULT_KEYS
+    ring = KeyRing(keys, required=not settings.is_loopback, file=file)
+    if not ring and not settings.is_loopback:
         raise SpecError(
             [
                 Flaw(
                     "host",
                     f"{settings.host!r} is reachable from other machines, so a key is needed:"
-                    " `motet keys add NAME --keys-file FILE`, or set MOTET_API_KEYS",
+                    f" `motet keys add NAME --keys-file {file}` makes one, or set MOTET_API_KEYS",
                 )
             ]
         )
-    return KeyRing(keys, required=not settings.is_loopback)
+    return ring
+
+
+def _stamp(file: Path | None) -> tuple[int, int, int] | None:
+    """What changes when a file is replaced or written to; None where there is none."""
+    if file is None:
+        return None
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def read_keys(path: Path) -> list[StoredKey]:

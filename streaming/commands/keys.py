@@ -12,11 +12,16 @@ def add(commands: Commands) -> None:
     """`motet keys`."""
     command = commands.add_parser("keys", help="make, list and remove API keys")
     command.add_argument("action", choices=["add", "list", "remove"])
-    command.add_argument("name", nargs="?")
-    command.add_argument("--keys-file", type=Path, default=Path(".motet/keys.json"))
-    command.add_argument("--max-sessions", type=int)
-    command.add_argument("--requests-per-minute", type=int)
-    command.add_argument("--max-jobs", type=int)
+    command.add_argument("name", nargs="?", help="of the key to add or remove")
+    command.add_argument(
+        "--keys-file",
+        type=Path,
+        default=Path(".motet/keys.json"),
+        help="the server's --keys-file (.motet/keys.json); it sees changes as they are made",
+    )
+    command.add_argument("--max-sessions", type=int, help="its conversations at once")
+    command.add_argument("--requests-per-minute", type=int, help="how many it may make")
+    command.add_argument("--max-jobs", type=int, help="its unfinished jobs")
     command.add_argument("--priority", type=int, default=0, help="of its requests (0)")
     command.add_argument(
         "--max-priority", type=int, help="the most that a request may ask for (its --priority)"

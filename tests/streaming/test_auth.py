@@ -45,12 +45,36 @@ def test_names_are_taken_once_and_unknown_ones_listed(tmp_path: Path) -> None:
         remove_key(file, "carol")
 
 
-def test_beyond_loopback_a_key_is_needed() -> None:
+def test_beyond_loopback_a_key_is_needed(tmp_path: Path) -> None:
     assert not load_keys(Settings()).required
     with pytest.raises(SpecError, match="a key is needed"):
-        load_keys(Settings(host="0.0.0.0"))
-    ring = load_keys(Settings(host="0.0.0.0", api_keys=("secret",)))
+        load_keys(Settings(host="0.0.0.0", data_dir=tmp_path))
+    ring = load_keys(Settings(host="0.0.0.0", api_keys=("secret",), data_dir=tmp_path))
     assert ring.check("secret").name == "environment-1"
+
+
+def test_a_running_server_sees_keys_come_and_go(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    ring = load_keys(Settings(keys_file=file))
+    assert ring.check(None).name == ""
+    alice = add_key(file, "alice")
+    assert ring.check(alice).name == "alice"
+    with pytest.raises(Unauthorized):
+        ring.check(None)
+    bob = add_key(file, "bob")
+    assert ring.check(bob).name == "bob"
+    file.write_text("[damaged")
+    assert ring.check(bob).name == "bob"
+    file.write_text("[]")
+    for key in (alice, bob, None):
+        with pytest.raises(Unauthorized):
+            ring.check(key)
+
+
+def test_beyond_loopback_the_file_that_motet_keys_writes_is_read(tmp_path: Path) -> None:
+    key = add_key(tmp_path / "keys.json", "alice")
+    assert load_keys(Settings(host="0.0.0.0", data_dir=tmp_path)).check(key).name == "alice"
+    assert not load_keys(Settings(data_dir=tmp_path)).required
 
 
 def test_a_damaged_key_file_says_so(tmp_path: Path) -> None:
