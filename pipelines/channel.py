@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from ..components.errors import Overloaded
@@ -95,6 +96,11 @@ class Channel(Generic[Item]):
         if self._overflow == "error":
             raise Overloaded(f"{self._capacity} frames wait already", where=self._name)
         return False
+
+    def put_back(self, items: Sequence[Item]) -> None:
+        """Put items before all others, past the capacity, for the next to read here."""
+        self._items.extendleft(reversed(items))
+        self._wake(self._getter)
 
     def close(self) -> None:
         """No more items; the reader takes what is left and ends. Waiting putters give up."""

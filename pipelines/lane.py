@@ -6,12 +6,13 @@ import asyncio
 
 from ..components.base import Context, closing
 from ..components.errors import ComponentFailed, MotetError
-from ..components.frames import Control, End, Fault, Frame
+from ..components.frames import Control, End, Fault, Frame, TranscriptionSettings, TurnSettings
 from .channel import Channel
 from .graph import SINKS, SOURCES, Graph
 from .runtimes.base import Runtime
 
 MAX_FAILURES = 5
+SETTINGS = (TurnSettings, TranscriptionSettings)
 
 Output = tuple[int, str, Frame]
 """A frame that comes out: its turn, the node it left, and itself."""
@@ -20,8 +21,9 @@ Output = tuple[int, str, Frame]
 class Lane:
     """Runs one turn. A node starts with its first frame, and ends when all that feed it have.
 
-    `standing` lanes outlive a failing component: it is started anew on the frames that follow, up
-    to `MAX_FAILURES` times in a row. Any other lane ends at its first `Fault`.
+    `standing` lanes outlive a failing component: it is started anew, with the settings it was
+    given, on the frames that follow, up to `MAX_FAILURES` times in a row. Any other lane ends at
+    its first `Fault`.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Lane:
         self._inboxes: dict[str, Channel[Frame]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._done: set[str] = set()
+        self._settings: dict[str, dict[type[Frame], Frame]] = {}
 
     async def send(self, frame: Frame, targets: tuple[str, ...]) -> bool:
         """Hand a frame to the entry nodes, waiting where they are full; False if all are over."""
         sent = False
+        self._note(frame, targets)
         for name in targets:
             sent = await self._inbox(name).put(frame) or sent
         return sent
@@ -61,9 +65,16 @@ class Lane:
         inboxes = [self._inbox(name) for name in targets]
         if not all(inbox.has_room for inbox in inboxes):
             return False
+        self._note(frame, targets)
         for inbox in inboxes:
             inbox.offer(frame)
         return True
+
+    def _note(self, frame: Frame, targets: tuple[str, ...]) -> None:
+        """Keep the newest settings of each node, which one that is started anew must know."""
+        if isinstance(frame, SETTINGS):
+            for name in targets:
+                self._settings.setdefault(name, {})[type(frame)] = frame
 
     def finish(self) -> None:
         """No more frames come in from outside."""
@@ -105,17 +116,20 @@ class Lane:
         self._settle()
 
     async def _drive(self, name: str, inbox: Channel[Frame]) -> None:
-        failures = 0
+        failures = known = 0
         while not self.cancelled:
-            before = inbox.taken
+            before = inbox.taken + known
             error = await self._run(name, inbox)
             if error is None:
                 return
-            failures = failures + 1 if inbox.taken == before else 1
+            failures = failures + 1 if inbox.taken <= before else 1
             await self._output.put((self.turn, name, Fault(name, error.code, str(error))))
             if not self._standing or failures >= MAX_FAILURES or inbox.closed:
                 self._end_others(name)
                 return
+            settings = list(self._settings.get(name, {}).values())
+            inbox.put_back(settings)
+            known = len(settings)
 
     async def _run(self, name: str, inbox: Channel[Frame]) -> MotetError | None:
         """One run of the node's component; the error that ended it, None if it came to its end."""
@@ -141,6 +155,7 @@ class Lane:
             if edge.target in SINKS:
                 out = out or edge.takes(kind) or isinstance(frame, Fault)
             elif control or edge.takes(kind):
+                self._note(frame, (edge.target,))
                 await self._inbox(edge.target).put(frame)
         if out and not control:
             await self._output.put((self.turn, name, frame))

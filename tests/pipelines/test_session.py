@@ -11,8 +11,9 @@ import pytest
 
 from motet.components.base import Context
 from motet.components.errors import BadInput, MotetError, Overloaded
-from motet.components.frames import Data, End, Fault, Frame, TextInput
+from motet.components.frames import Data, End, Fault, Frame, TextInput, TurnSettings
 from motet.pipelines import Pipeline, build
+from motet.pipelines.lane import MAX_FAILURES
 from motet.pipelines.spec import PipelineSpec
 
 ECHO = "fakes:Echo"
@@ -88,6 +89,27 @@ async def test_the_callers_fault_keeps_its_code() -> None:
     async with pipeline([ECHO]) as pipe, pipe.session() as session:
         session.start(1, TextInput("bad"))
         assert Fault("n0", "invalid_value", "n0: told to be bad") in await collect(session, 1)
+
+
+async def test_a_component_that_is_started_anew_still_knows_its_settings() -> None:
+    async with pipeline(["fakes:Tuned"], standing=True) as pipe, pipe.session() as session:
+        await session.send(TurnSettings(silence_duration_ms=700))
+        for _ in range(3):
+            await session.send(TextInput("fail"))
+            assert isinstance((await anext(session))[2], Fault)
+            await session.send(TextInput("?"))
+            assert (await anext(session))[2] == TextInput("700")
+
+
+async def test_one_that_fails_at_its_settings_is_given_up() -> None:
+    broken = {"options": {"broken": True}}
+    async with (
+        pipeline(["fakes:Tuned"], standing=True, **broken) as pipe,
+        pipe.session() as session,
+    ):
+        await session.send(TurnSettings())
+        found = await collect(session, 0)
+        assert [type(frame) for frame in found] == [Fault] * MAX_FAILURES + [End]
 
 
 async def test_a_standing_stream_outlives_a_failing_component() -> None:

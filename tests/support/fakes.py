@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import ClassVar
 
-from motet.components.base import Component, Context
+from motet.components.base import Component, Context, Options
 from motet.components.errors import BadInput
-from motet.components.frames import Frame, TextInput
+from motet.components.frames import Frame, TextInput, TurnSettings
 from motet.streaming.bench.engines import Answer, Hear, Say
 
-__all__ = ["Answer", "Echo", "Flood", "Hear", "Say"]
+__all__ = ["Answer", "Echo", "Flood", "Hear", "Say", "Tuned"]
 
 
 class Echo(Component):
@@ -35,6 +35,33 @@ class Echo(Component):
                 yield frame
         finally:
             Echo.running -= 1
+
+
+class Broken(Options):
+    """Whether it fails at whatever comes."""
+
+    broken: bool = False
+
+
+class Tuned(Component):
+    """Answers a text with the silence it was set to wait for; "fail" raises, as all does if told
+    `broken`."""
+
+    accepts = (TextInput, TurnSettings)
+    emits = (TextInput,)
+
+    options = Broken
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        silence_ms = 500
+        async for frame in frames:
+            if isinstance(frame, TurnSettings):
+                silence_ms = frame.silence_duration_ms
+            elif isinstance(frame, TextInput) and frame.text != "fail":
+                yield TextInput(str(silence_ms))
+                continue
+            if isinstance(frame, TextInput) or self.setup.options.get("broken"):
+                raise RuntimeError("told to fail")
 
 
 class Flood(Component):
