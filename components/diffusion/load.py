@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import diffusers
 import torch
+from diffusers.utils import logging
 
 from ..errors import BadInput, MissingRequirement, nearest
+from ..hub import quiet_loading
 from ..models import locate
 from .options import DiffusionOptions
 
@@ -28,15 +32,15 @@ def load_pipeline(model: str | None, options: DiffusionOptions) -> Any:
     """
     folder = locate(model or DEFAULT_MODEL)
     dtype = getattr(torch, options.dtype)
-    kind = pipeline_class(folder)
     try:
-        pipe = kind.from_pretrained(
-            folder,
-            dtype=dtype,
-            variant=options.variant,
-            use_safetensors=True,
-            local_files_only=True,
-        )
+        with quiet_loading(), _without_bars():
+            pipe = pipeline_class(folder).from_pretrained(
+                folder,
+                dtype=dtype,
+                variant=options.variant,
+                use_safetensors=True,
+                local_files_only=True,
+            )
     except (OSError, ValueError, ImportError) as error:
         raise MissingRequirement(f"{folder} can't be loaded: {error}", where="model") from error
     pipe.set_progress_bar_config(disable=True)
@@ -49,6 +53,18 @@ def load_pipeline(model: str | None, options: DiffusionOptions) -> Any:
     if options.vae_tiling is True:
         enable_tiling(pipe)
     return place_on(pipe, options)
+
+
+@contextmanager
+def _without_bars() -> Generator[None]:
+    speaking: Any = logging
+    bars = speaking.is_progress_bar_enabled()
+    speaking.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            speaking.enable_progress_bar()
 
 
 def pipeline_class(folder: Path) -> Any:

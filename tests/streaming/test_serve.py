@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,16 @@ def test_beyond_loopback_without_a_key_it_says_how_to_make_one(pipeline: str) ->
     done = run("serve", pipeline, "--host", "0.0.0.0")
     assert done.returncode == 2
     assert "motet keys add" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
+def test_a_taken_port_is_told_before_anything_loads(pipeline: str, flag: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run("serve", pipeline, "--port", "0", flag, port)
+    assert done.returncode == 2
+    assert f"{flag}: can't listen at port {port}" in done.stderr
+    assert "loading" not in done.stderr
 
 
 def test_check_tells_every_fault_with_its_line(tmp_path: Path) -> None:
