@@ -8,10 +8,13 @@ from typing import Any
 
 import diffusers
 import torch
-from diffusers.pipelines.auto_pipeline import AutoPipelineForImage2Image
 
 from ..errors import BadInput
+from ..hub import quiet_loading
 from .shot import Shot
+
+with quiet_loading():  # the import tells which backend it takes where torchvision isn't there
+    from diffusers.pipelines.auto_pipeline import AutoPipelineForImage2Image
 
 
 def parameters(pipe: Any) -> Mapping[str, inspect.Parameter]:
