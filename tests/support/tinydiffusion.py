@@ -23,7 +23,7 @@ from transformers import (
     DistilBertModel,
 )
 
-from motet.components.diffusion.emoji import positions
+from motet.components.diffusion.emoji import planner, positions
 from motet.components.diffusion.emoji.pipeline import EmojiPipeline
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -36,12 +36,14 @@ def clips(folder: Path) -> Path:
     tokenizer = BertTokenizer(
         vocab={piece: place for place, piece in enumerate(pieces)}, model_max_length=20
     )
-    text = DistilBertModel(
-        DistilBertConfig(
-            vocab_size=len(pieces), dim=32, n_layers=1, n_heads=2, hidden_dim=32,
-            max_position_embeddings=64, dropout=0.0, attention_dropout=0.0,
+    text = planner.build_planner(
+        DistilBertModel(
+            DistilBertConfig(
+                vocab_size=len(pieces), dim=32, n_layers=1, n_heads=2, hidden_dim=32,
+                max_position_embeddings=64, dropout=0.0, attention_dropout=0.0,
+            )
         )
-    ).eval()  # fmt: skip
+    )  # fmt: skip
     net = WanTransformer3DModel(
         num_attention_heads=2, attention_head_dim=12, in_channels=16 + positions.CHANNELS,
         out_channels=16, text_dim=32, freq_dim=32, ffn_dim=32, num_layers=4, rope_max_seq_len=32,

@@ -1,4 +1,4 @@
-"""Trains the Wan transformer by flow matching, on pictures first, then on pictures and clips."""
+"""Trains the Wan transformer by flow matching, on pictures and on clips of which it sees parts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from torch.nn.functional import mse_loss
 from . import checkpoint, positions
 from .autoencoder import LATENT_CHANNELS
 from .examples import Examples
+from .motion import CLIP_FRAMES
 from .text import HIDDEN
 
 HEADS, HEAD_SIZE, LAYERS, FFN = 4, 64, 5, 768
-PICTURES, CLIPS = 64, 4
-_CLIPS_FROM, _CLIP_SHARE = 0.1, 0.5
-_CLIP_SHIFT = 3.0
-_DECAY_FROM = 0.5
+FRAMES_A_STEP = 96
+# How often a step shows pictures (0) or so many frames of each of its clips. A few frames cost
+# little and teach how a thing looks at any place; whole clips teach that frames belong together.
+_EARLY = {0: 0.3, 1: 0.45, 4: 0.25}
+_LATE = {0: 0.25, 1: 0.25, 4: 0.3, 16: 0.2}
+_LATE_FROM, _DECAY_FROM = 0.5, 0.4
+# What words mean is decided while nearly all is noise, so that most steps are taken there.
+_SHIFT, _SHIFT_BY_FRAMES = 4.0, 0.3
 _MUON_RATE, _ADAM_RATE = 4e-3, 1.5e-3
 _EMA = 0.99
 log = logging.getLogger(__name__)
@@ -45,6 +50,28 @@ def build_transformer() -> WanTransformer3DModel:
     return model
 
 
+class _FrameRope(nn.Module):
+    """Wan's rotary embedding for some frames of a clip: each keeps its number in the whole one."""
+
+    def __init__(self, whole: nn.Module) -> None:
+        super().__init__()
+        self.whole = whole
+        self.shown: list[int] | None = None
+
+    def forward(self, latents: Tensor) -> tuple[Tensor, Tensor]:
+        if self.shown is None:
+            return self.whole(latents)
+        rows, columns = latents.shape[3:]
+        clip = latents.new_empty(()).expand(1, 1, CLIP_FRAMES, rows, columns)
+        cos, sin = cast("tuple[Tensor, Tensor]", self.whole(clip))
+        return self._of_shown(cos), self._of_shown(sin)
+
+    def _of_shown(self, waves: Tensor) -> Tensor:
+        tokens, size = waves.shape[1], waves.shape[-1]
+        by_frame = waves.view(1, CLIP_FRAMES, tokens // CLIP_FRAMES, 1, size)
+        return by_frame[:, self.shown].reshape(1, -1, 1, size)
+
+
 class Trainer:
     """Model, averaged weights, optimizers and step count; all of it survives a kill."""
 
@@ -60,6 +87,8 @@ class Trainer:
         self.steps = steps
         self.step = 0
         self.model = build_transformer() if start is None else start.train()
+        self.rope = _FrameRope(self.model.rope)
+        self.model.add_module("rope", self.rope)
         matrices, others = _split(self.model)
         # Muon for the matrices inside the blocks: about half the steps that AdamW needs here.
         self.optimizers: list[torch.optim.Optimizer] = [
@@ -79,24 +108,20 @@ class Trainer:
 
     def train(self, save_every: int = 100) -> None:
         """Run to the last step; the rate falls linearly to zero over the last part."""
-        mean_loss: dict[str, float] = {}
+        mean_loss: dict[int, float] = {}
         while self.step < self.steps:
             rng = random.Random(self.step)
-            generator = torch.Generator().manual_seed(self.step)
-            clips = self.step > _CLIPS_FROM * self.steps and rng.random() < _CLIP_SHARE
-            batch = (
-                self.examples.clips(CLIPS, rng) if clips else self.examples.pictures(PICTURES, rng)
-            )
-            loss = self._learn(*batch, generator)
-            kind = "clips" if clips else "pictures"
-            mean_loss[kind] = 0.95 * mean_loss.get(kind, loss) + 0.05 * loss
+            share = _EARLY if self.step < _LATE_FROM * self.steps else _LATE
+            count = rng.choices(list(share), list(share.values()))[0]
+            loss = self._learn(count, rng, torch.Generator().manual_seed(self.step))
+            mean_loss[count] = 0.95 * mean_loss.get(count, loss) + 0.05 * loss
             self.step += 1
             if self.step % 25 == 0:
                 log.info(
-                    "denoiser step %d/%d %s",
+                    "denoiser step %d/%d loss by frames of a clip %s",
                     self.step,
                     self.steps,
-                    {key: round(value, 4) for key, value in mean_loss.items()},
+                    {key: round(value, 4) for key, value in sorted(mean_loss.items())},
                 )
             if self.step % save_every == 0 or self.step == self.steps:
                 self._save()
@@ -107,21 +132,30 @@ class Trainer:
         model.load_state_dict(self.average)
         return model.eval()
 
-    def _learn(self, latents: Tensor, text: Tensor, generator: torch.Generator) -> float:
+    def _learn(self, frames: int, rng: random.Random, generator: torch.Generator) -> float:
+        """One step on pictures (`frames` is 0) or on so many frames of each clip; the loss."""
         rate = self._rate()
         for optimizer, base in zip(self.optimizers, self.rates, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = base * rate
+        path = None
+        self.rope.shown = None
+        if frames == 0:
+            latents, text = self.examples.pictures(FRAMES_A_STEP, rng)
+        else:
+            shown = sorted(rng.sample(range(CLIP_FRAMES), frames))
+            latents, text, path = self.examples.clips(FRAMES_A_STEP // frames, shown, rng)
+            self.rope.shown = shown if frames > 1 else None
         noise = torch.randn(latents.shape, generator=generator)
         sigma = torch.sigmoid(torch.randn(len(latents), generator=generator))
-        if latents.shape[2] > 1:
-            # Frames repeat each other, so that a clip needs more noise to hide as much.
-            sigma = _CLIP_SHIFT * sigma / (1 + (_CLIP_SHIFT - 1) * sigma)
+        # Frames repeat each other, so that a clip needs more noise to hide as much.
+        shift = _SHIFT * max(1, frames) ** _SHIFT_BY_FRAMES
+        sigma = shift * sigma / (1 + (shift - 1) * sigma)
         mix = sigma.view(-1, 1, 1, 1, 1)
         noisy = (1 - mix) * latents + mix * noise
         # Plain matrix products beat fused attention in the backward pass at 36 tokens.
         with torch.autocast("cpu", torch.bfloat16), sdpa_kernel(SDPBackend.MATH):
-            inputs = positions.with_positions(noisy)
+            inputs = positions.with_positions(noisy, path)
             velocity = self.model(inputs, sigma * 1000, text, return_dict=False)[0]
         loss = mse_loss(velocity.float(), noise - latents)
         torch.autograd.backward(loss)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -13,12 +14,22 @@ from torch import Tensor
 from transformers import BertTokenizer, DistilBertModel
 
 from . import captions, checkpoint, corpus, motion, scene, text
+from .common import THINGS_THAT_MOVE
 from .glyphs import Glyph
 
-_NO_CAPTION_SHARE = 0.1
-_POOL_CLIPS, _NEW_CLIPS = 500, 2
+_NO_CAPTION_SHARE, _PAINTED_SHARE = 0.1, 0.15
+_POOL_CLIPS, _FIRST_CLIPS, _NEW_CLIPS = 1500, 200, 2
 _SMALL_SIZE = 0.5
-_MOTION_WEIGHTS = [0.4 if name in motion.RARE else 1.0 for name in motion.MOTIONS]
+_MOVING_WEIGHT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A whole clip: latents (16, F, 12, 12) in float16, its caption, and where the thing is."""
+
+    latents: Tensor
+    prompt: str
+    path: scene.Pose
 
 
 @torch.no_grad()
@@ -52,8 +63,13 @@ class Examples:
         self.natural = [i for i, look in enumerate(looks) if look.natural]
         self.painted = [i for i, look in enumerate(looks) if not look.natural]
         self.weights = corpus.weights(glyphs)
-        self.painted_weights = [self.weights[looks[i].glyph] for i in self.painted]
-        self.pool: deque[tuple[Tensor, str]] = deque(maxlen=_POOL_CLIPS)
+        # Clips show some things more than others, so that these are learned at every turn.
+        moving = set(THINGS_THAT_MOVE)
+        self.clip_weights = [
+            weight * (_MOVING_WEIGHT if glyph.name in moving else 1.0)
+            for glyph, weight in zip(glyphs, self.weights, strict=True)
+        ]
+        self.pool: deque[Clip] = deque(maxlen=_POOL_CLIPS)
         state = checkpoint.restore(cache)
         if state is None:
             state = {
@@ -69,7 +85,7 @@ class Examples:
         latents: list[Tensor] = []
         prompts: list[str] = []
         for _ in range(count):
-            index, colour = self._choose(rng, painted_share=0.15)
+            index, colour = self._choose(rng, self.weights)
             size = None
             if self.looks[index].natural and rng.random() < 0.05:
                 size = rng.choice(("small", "big"))
@@ -77,27 +93,38 @@ class Examples:
             prompts.append(self._caption(index, rng, colour=colour, size=size))
         return torch.stack(latents).float()[:, :, None], self._read(prompts, rng)
 
-    def clips(self, count: int, rng: random.Random) -> tuple[Tensor, Tensor]:
-        """Latents (N, 16, 16, 12, 12) and text states (N, T, 256)."""
-        for _ in range(_NEW_CLIPS if len(self.pool) >= 6 * count else 2 * count):
+    def clips(
+        self, count: int, frames: Sequence[int], rng: random.Random
+    ) -> tuple[Tensor, Tensor, scene.Pose]:
+        """Latents (N, 16, F, 12, 12) of these frames, text states (N, T, 256), places (N, F)."""
+        for _ in range(_NEW_CLIPS if len(self.pool) >= _FIRST_CLIPS else _FIRST_CLIPS):
             self.pool.append(self._clip(rng))
         chosen = rng.sample(list(self.pool), count)
-        latents = torch.stack([clip for clip, _ in chosen]).float()
-        return latents, self._read([prompt for _, prompt in chosen], rng)
+        latents = torch.stack([clip.latents[:, frames] for clip in chosen]).float()
+        paths = [clip.path for clip in chosen]
+        path = scene.Pose(
+            torch.stack([path.x[frames] for path in paths]),
+            torch.stack([path.y[frames] for path in paths]),
+            torch.stack([path.size[frames] for path in paths]),
+            torch.stack([path.degrees[frames] for path in paths]),
+        )
+        return latents, self._read([clip.prompt for clip in chosen], rng), path
 
-    def _clip(self, rng: random.Random) -> tuple[Tensor, str]:
-        index, colour = self._choose(rng, painted_share=0.15)
-        moves = rng.choices(motion.MOTIONS, _MOTION_WEIGHTS)[0]
+    def _clip(self, rng: random.Random) -> Clip:
+        index, colour = self._choose(rng, self.clip_weights)
+        moves = rng.choices(motion.MOTIONS, motion.WEIGHTS)[0]
         source = scene.to_tensor(self.looks[index].picture[None])
-        frames = scene.render(source, motion.pose(moves, rng))
+        path = motion.pose(moves, rng)
+        frames = scene.render(source, path)
         latents = encode_frames(self.vae, frames).half().transpose(0, 1)
-        return latents, self._caption(index, rng, colour=colour, motion=moves)
+        return Clip(latents, self._caption(index, rng, colour=colour, motion=moves), path)
 
-    def _choose(self, rng: random.Random, painted_share: float) -> tuple[int, str | None]:
-        if rng.random() < painted_share:
-            index = rng.choices(self.painted, self.painted_weights)[0]
+    def _choose(self, rng: random.Random, weights: Sequence[float]) -> tuple[int, str | None]:
+        if rng.random() < _PAINTED_SHARE:
+            painted = [weights[self.looks[index].glyph] for index in self.painted]
+            index = rng.choices(self.painted, painted)[0]
             return index, self.looks[index].colour
-        index = rng.choices(self.natural, self.weights)[0]
+        index = rng.choices(self.natural, weights)[0]
         return index, self.looks[index].colour if rng.random() < 0.12 else None
 
     def _caption(

@@ -12,11 +12,11 @@ from diffusers.schedulers.scheduling_flow_match_euler_discrete import (
     FlowMatchEulerDiscreteScheduler,
 )
 from torch import nn
-from transformers import BertTokenizer, DistilBertModel
+from transformers import BertTokenizer, DistilBertForSequenceClassification
 
 from .pipeline import EmojiPipeline
 
-SHIFT = 2.0
+SHIFT = 3.0
 
 
 def folder() -> Path:
@@ -41,7 +41,7 @@ def load(path: Path | None = None, dtype: torch.dtype = torch.float32) -> EmojiP
 def save(
     path: Path,
     tokenizer: BertTokenizer,
-    text_encoder: DistilBertModel,
+    text_encoder: DistilBertForSequenceClassification,
     transformer: WanTransformer3DModel,
     vae: AutoencoderDC,
 ) -> None:

@@ -139,6 +139,9 @@ PHRASES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 MOTIONS = tuple(PHRASES)
 RARE = ("spin back", "pulse", "roll right", "roll left", "still")
+TURNING = ("spin", "spin back", "swing", "roll right", "roll left")
+# A turning thing looks different in every frame, and so takes more examples than a shifted one.
+WEIGHTS = [(0.4 if name in RARE else 1.0) * (2.0 if name in TURNING else 1.0) for name in MOTIONS]
 
 
 @dataclass(frozen=True, slots=True)

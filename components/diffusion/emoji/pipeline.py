@@ -17,15 +17,17 @@ from diffusers.utils.outputs import BaseOutput
 from diffusers.utils.torch_utils import randn_tensor  # pyright: ignore[reportUnknownVariableType]
 from diffusers.video_processor import VideoProcessor
 from torch import Tensor
-from transformers import BertTokenizer, DistilBertModel
+from transformers import BertTokenizer, DistilBertForSequenceClassification
 
+from .planner import plan
 from .positions import with_positions
+from .scene import Pose
 from .text import encode
 
 SIDE_PX = 96
 CLIP_FRAMES = 16
 DEFAULT_STEPS = 30
-DEFAULT_GUIDANCE = 4.0
+DEFAULT_GUIDANCE = 3.0
 Generators = torch.Generator | list[torch.Generator] | None
 StepEnd = Callable[["EmojiPipeline", int, Tensor, dict[str, Tensor | None]], dict[str, Tensor]]
 
@@ -49,7 +51,7 @@ class EmojiPipeline(DiffusionPipeline):
     def __init__(
         self,
         tokenizer: BertTokenizer,
-        text_encoder: DistilBertModel,
+        text_encoder: DistilBertForSequenceClassification,
         transformer: WanTransformer3DModel,
         vae: AutoencoderDC,
         scheduler: FlowMatchEulerDiscreteScheduler,
@@ -88,7 +90,7 @@ class EmojiPipeline(DiffusionPipeline):
 
     def encode_prompt(self, prompts: Sequence[str], repeats: int = 1) -> Tensor:
         """Text states (len(prompts) * repeats, 20, 256), each prompt's repeats side by side."""
-        states = encode(self.text_encoder, self.tokenizer, prompts)
+        states = encode(self.text_encoder.distilbert, self.tokenizer, prompts)
         return states.repeat_interleave(repeats, dim=0).to(self.transformer.dtype)
 
     def encode_image(self, image: Any, height: int, width: int) -> Tensor:
@@ -136,7 +138,9 @@ class EmojiPipeline(DiffusionPipeline):
         """Generate; sides are multiples of 16 (trained at 96), frames 1 or up to 16.
 
         With `image`, generation starts from it and keeps the more of it the lower `strength` is.
-        `output_type` is "pil", "np", "pt" or "latent". Raises ValueError on other input.
+        In a clip the thing goes the way that planner.plan reads from the prompt; without words
+        of motion it stands still. `output_type` is "pil", "np", "pt" or "latent". Raises
+        ValueError on other input.
         """
         _check(height, width, num_frames, num_inference_steps, strength)
         _check_callback(self._callback_tensor_inputs, callback_on_step_end_tensor_inputs)
@@ -157,6 +161,7 @@ class EmojiPipeline(DiffusionPipeline):
             "prompt_embeds": prompt_embeds,
             "negative_prompt_embeds": negative_prompt_embeds,
         }
+        path = None if num_frames == 1 else plan(self.text_encoder, prompt_embeds, num_frames)
         self.scheduler.set_timesteps(num_inference_steps)
         first = 0
         if image is not None:
@@ -170,7 +175,7 @@ class EmojiPipeline(DiffusionPipeline):
                 if self._interrupt:
                     break
                 timestep: Tensor = self.scheduler.timesteps[index]
-                velocity = self._velocity(index, timestep, state, attention_kwargs)
+                velocity = self._velocity(index, timestep, state, path, attention_kwargs)
                 state["latents"] = self.scheduler.step(
                     velocity, timestep, state["latents"], return_dict=False
                 )[0]
@@ -208,12 +213,13 @@ class EmojiPipeline(DiffusionPipeline):
         index: int,
         timestep: Tensor,
         state: dict[str, Tensor | None],
+        path: Pose | None,
         attention_kwargs: dict[str, Any] | None,
     ) -> Tensor:
         """One guided prediction, as WanPipeline makes it: first with the prompt, then without."""
         latents = cast(Tensor, state["latents"])
         inputs = {
-            "hidden_states": with_positions(latents).to(self.transformer.dtype),
+            "hidden_states": with_positions(latents, path).to(self.transformer.dtype),
             "timestep": timestep.to(latents.device).expand(latents.shape[0]),
             "attention_kwargs": attention_kwargs,
             "return_dict": False,

@@ -12,9 +12,9 @@ import torch
 from diffusers.models.autoencoders.autoencoder_dc import AutoencoderDC
 from diffusers.models.transformers.transformer_wan import WanTransformer3DModel
 from torch import Tensor
-from transformers import BertTokenizer, DistilBertModel
+from transformers import BertTokenizer, DistilBertForSequenceClassification
 
-from . import autoencoder, corpus, denoiser, glyphs, model, scene, text
+from . import autoencoder, captions, corpus, denoiser, glyphs, model, planner, scene, text
 from .examples import Examples
 
 _WORDS = slice(1996, 7000)
@@ -27,6 +27,7 @@ class Steps:
     autoencoder: int = 660
     text: int = 800
     texts: int = 18_000
+    planner: int = 8000
     denoiser: int = 3000
     decoder: int = 300
 
@@ -37,12 +38,12 @@ class Parts:
 
     vae: AutoencoderDC
     tokenizer: BertTokenizer
-    text_encoder: DistilBertModel
+    text_encoder: DistilBertForSequenceClassification
     transformer: WanTransformer3DModel | None
 
 
 def train(work: Path, out: Path, steps: Steps, start: Path | None = None) -> None:
-    """Autoencoder, text encoder, transformer, decoder again; then write all parts to `out`.
+    """Autoencoder, text encoder, planner, transformer, decoder again; then write all to `out`.
 
     Every stage keeps its state in `work` and is skipped or resumed when it finds it there. With
     `start`, a folder of finished weights, only the transformer and the decoder train further.
@@ -58,7 +59,7 @@ def train(work: Path, out: Path, steps: Steps, start: Path | None = None) -> Non
         found,
         corpus.looks(found, drawn),
         parts.vae,
-        parts.text_encoder,
+        parts.text_encoder.distilbert,
         parts.tokenizer,
         work / "latents.pt",
     )
@@ -74,7 +75,10 @@ def _new_parts(work: Path, found: list[glyphs.Glyph], pictures: Tensor, steps: S
     learned = corpus.text_to_learn(found, _common_words(), steps.texts)
     tokenizer = text.build_tokenizer(learned, work / "tokenizer")
     encoder = text.train_encoder(tokenizer, learned, work / "text.pt", steps.text)
-    return Parts(vae, tokenizer, encoder, None)
+    moving = planner.build_planner(encoder)
+    shown = [max(weight, 0.3) for weight in corpus.weights(found)]
+    planner.train_planner(moving, tokenizer, captions.wordings(found), shown, steps.planner)
+    return Parts(vae, tokenizer, moving, None)
 
 
 def _common_words() -> list[str]:
@@ -90,7 +94,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=model.folder())
     parser.add_argument("--start", type=Path, help="go on from this folder of finished weights")
     parser.add_argument("--threads", type=int, default=2)
-    for stage in ("autoencoder", "text", "texts", "denoiser", "decoder"):
+    for stage in ("autoencoder", "text", "texts", "planner", "denoiser", "decoder"):
         parser.add_argument(f"--{stage}", type=int, default=getattr(usual, stage), metavar="STEPS")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")

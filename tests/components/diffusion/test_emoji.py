@@ -13,8 +13,10 @@ from safetensors import safe_open
 from torch import Tensor
 
 from motet.components.diffusion.emoji import model
-from motet.components.diffusion.emoji.movement import measure, motion_shown
+from motet.components.diffusion.emoji.common import clip_prompts
+from motet.components.diffusion.emoji.movement import Movement, measure, motion_shown
 from motet.components.diffusion.emoji.pipeline import EmojiOutput, EmojiPipeline
+from motet.components.diffusion.emoji.planner import plan
 from motet.components.diffusion.emoji.retrieval import Gallery
 
 HERE = Path(__file__).parent
@@ -93,11 +95,11 @@ def test_a_long_prompt_in_a_batch_does_not_change_its_neighbour(pipeline: EmojiP
 
 
 @pytest.mark.slow
-def test_most_common_things_look_like_themselves(pipeline: EmojiPipeline) -> None:
+def test_common_things_look_like_themselves(pipeline: EmojiPipeline) -> None:
     prompts = [f"a {name}" for name in GALLERY_NAMES]
     pictures = draw(pipeline, prompts, [0] * len(prompts), num_inference_steps=8)
     ranks = gallery().ranks(pictures[:, 0], GALLERY_NAMES)
-    assert sum(rank == 0 for rank in ranks) >= len(ranks) / 2
+    assert sum(rank == 0 for rank in ranks) >= 0.95 * len(ranks)
 
 
 def test_a_hamburger_is_nearest_to_the_hamburger(pipeline: EmojiPipeline) -> None:
@@ -115,11 +117,46 @@ def test_a_colour_word_paints(pipeline: EmojiPipeline) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(90)
-@pytest.mark.xfail(reason="these weights mostly ignore motion words, as their card says")
-@pytest.mark.parametrize(("words", "motion"), [("flying up", "up"), ("growing", "grow")])
+@pytest.mark.parametrize(
+    ("words", "motion"),
+    [
+        ("flying up", "up"),
+        ("growing", "grow"),
+        pytest.param(
+            "swinging",
+            "swing",
+            marks=pytest.mark.xfail(strict=True, reason="drawn half as far as planned"),
+        ),
+    ],
+)
 def test_a_clip_moves_as_the_words_ask(pipeline: EmojiPipeline, words: str, motion: str) -> None:
-    clip = draw(pipeline, f"a rocket {words}", [0], num_frames=16, num_inference_steps=12)
+    clip = draw(pipeline, f"a rocket {words}", [0], num_frames=16, num_inference_steps=8)
     assert motion in motion_shown(measure(clip[0]))
+
+
+def test_the_path_of_a_clip_is_the_one_that_the_words_ask_for(pipeline: EmojiPipeline) -> None:
+    asked = clip_prompts(100)
+    path = plan(pipeline.text_encoder, pipeline.encode_prompt([words for words, _ in asked]), 16)
+    rows = zip(path.x, path.y, path.size, path.degrees, strict=True)
+    followed = [
+        motion in motion_shown(Movement(*row)) for (_, motion), row in zip(asked, rows, strict=True)
+    ]
+    assert sum(followed) >= 98
+
+
+def test_a_shorter_clip_goes_the_whole_way(pipeline: EmojiPipeline) -> None:
+    words = pipeline.encode_prompt(["a rocket flying up"])
+    whole, short = plan(pipeline.text_encoder, words, 16), plan(pipeline.text_encoder, words, 4)
+    assert short.y.shape == (1, 4)
+    torch.testing.assert_close(short.y[0, [0, -1]], whole.y[0, [0, -1]])
+    assert float(short.y[0, -1]) < -0.25 < 0.25 < float(short.y[0, 0])
+
+
+def test_without_words_of_motion_a_clip_stands_still(pipeline: EmojiPipeline) -> None:
+    path = plan(pipeline.text_encoder, pipeline.encode_prompt(["a cat", "a red apple"]), 16)
+    assert float(path.x.abs().max()) < 0.1
+    assert float(path.y.abs().max()) < 0.1
+    assert float(path.degrees.abs().max()) < 15
 
 
 def test_guidance_of_one_needs_one_denoiser_call_a_step(pipeline: EmojiPipeline) -> None:
