@@ -61,6 +61,7 @@ async def test_bad_requests_are_400s(
     assert said in message
     assert not message.startswith(":")
     assert "Value error" not in message
+    assert "embed: embed:" not in message
 
 
 def test_the_official_client_embeds() -> None:
