@@ -30,8 +30,8 @@ class Resources:
 
     @property
     def threads(self) -> int:
-        """Threads an engine may start: at least one."""
-        return max(1, int(self.cpus))
+        """Threads an engine may start: its cores to the nearest whole one, at least one."""
+        return max(1, round(self.cpus))
 
 
 @dataclass(frozen=True, slots=True)

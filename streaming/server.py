@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from fastapi import Request
 
@@ -28,6 +29,9 @@ from .metrics import Metrics
 from .ratelimit import RateLimiter
 from .settings import Settings
 
+_NEAR = 0.75
+"""How alike a name must be to one of ours to be a slip of it; "chatt" and "chat" are by 0.89."""
+
 
 class Forbidden(MotetError):
     """A web page of another origin asked."""
@@ -37,7 +41,10 @@ class Forbidden(MotetError):
 
 @dataclass
 class Server:
-    """What a running server is made of. Made once; the doors get it from `app.state.server`."""
+    """What a running server is made of. Made once; the doors get it from `app.state.server`.
+
+    `failure` is why it couldn't start.
+    """
 
     settings: Settings
     pipelines: dict[str, Pipeline]
@@ -45,6 +52,7 @@ class Server:
     metrics: Metrics
     rates: RateLimiter = field(default_factory=RateLimiter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: MotetError | None = None
 
     @classmethod
     def make(cls, graphs: Sequence[Graph], settings: Settings) -> Server:
@@ -103,20 +111,21 @@ class Server:
     def find(
         self, model: str | None, *, accepts: Sequence[str] = (), emits: Sequence[str] = ()
     ) -> Pipeline:
-        """The pipeline that a client's `model` names; the first that fits where it names none of
-        ours, since clients send the names that they know ("gpt-realtime", "whisper-1").
+        """The pipeline that a client's `model` names. A name that is none of ours, since clients
+        send those that they know ("gpt-realtime", "whisper-1"), is the nearest that fits, else the
+        first that does.
 
         `accepts` are names of frames of which the pipeline must take at least one, `emits` those of
         which it must make one.
 
         Raises:
-            BadInput: no pipeline here takes such frames.
+            BadInput: no pipeline here takes such frames, or the one that is named doesn't.
         """
-        fitting = [
-            p
-            for p in self.pipelines.values()
-            if (not accepts or takes(p, accepts)) and (not emits or makes(p, emits))
-        ]
+        fitting = {
+            name: pipeline
+            for name, pipeline in self.pipelines.items()
+            if (not accepts or takes(pipeline, accepts)) and (not emits or makes(pipeline, emits))
+        }
         if not fitting:
             raise BadInput(
                 f"no pipeline of this server {wanted(accepts, emits)};"
@@ -124,7 +133,16 @@ class Server:
                 where="model",
                 param="model",
             )
-        return next((p for p in fitting if p.name == model), fitting[0])
+        if model in self.pipelines and model not in fitting:
+            raise BadInput(
+                f"{model!r} isn't a pipeline that {wanted(accepts, emits)};"
+                f" possible: {', '.join(fitting)}",
+                where="model",
+                param="model",
+            )
+        close = get_close_matches(model or "", list(fitting), n=1, cutoff=_NEAR)
+        name = model if model in fitting else (close or list(fitting))[0]
+        return fitting[name]
 
 
 def takes(pipeline: Pipeline, frames: Sequence[str]) -> bool:

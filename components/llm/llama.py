@@ -188,12 +188,17 @@ class LlamaLlm(Component):
             top_p=options.top_p if prompt.top_p is None else prompt.top_p,
         )
         reader = None if self._own_tools else ToolReader(prompt, where=self.setup.node)
+        unranked = prompt.logprobs == 0
+        if unranked:
+            filled = replace(filled, logprobs=1)  # llama.cpp tells none unless it ranks some
         body = request_body(filled, "llama")
         if reader is not None:
             body = request_body(without_tools(filled), "llama")
         client = cast("ChatClient", self._client)
         async with aclosing(client.stream(body, context, spoken=prompt.spoken)) as pieces:
             async for piece in pieces:
+                if unranked and isinstance(piece, TextDelta):
+                    piece = replace(piece, top=())
                 for frame in reader.feed(piece) if reader else (piece,):
                     yield frame
 

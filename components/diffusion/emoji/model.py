@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,3 +52,7 @@ def save(
         cast(nn.Module, part).half()
     pipeline: Any = EmojiPipeline(tokenizer, text_encoder, transformer, vae, scheduler)
     pipeline.save_pretrained(path, safe_serialization=True)
+    for file in path.glob("*/config.json"):
+        # Where a part was loaded from is nobody's business.
+        config = {k: v for k, v in json.loads(file.read_text()).items() if k != "_name_or_path"}
+        file.write_text(json.dumps(config, indent=2) + "\n")

@@ -158,10 +158,14 @@ async def test_settings_reach_the_model(llm: LlamaLlm) -> None:
     assert (done.reason, done.usage.output_tokens) == ("length", 4)
     wild = question("Invent a name.", temperature=1.8, seed=7, max_tokens=12)
     assert text_of(await ask(llm, wild)) == text_of(await ask(llm, wild))
-    scored = await ask(llm, question("Say hello.", logprobs=1, max_tokens=3))
-    pairs = [pair for f in scored if isinstance(f, TextDelta) for pair in f.logprobs]
-    assert len(pairs) == 3
-    assert all(logprob <= 0 for _, logprob in pairs)
+    for ranked in (0, 1):
+        scored = await ask(llm, question("Say hello.", logprobs=ranked, max_tokens=3))
+        deltas = [frame for frame in scored if isinstance(frame, TextDelta)]
+        pairs = [pair for delta in deltas for pair in delta.logprobs]
+        assert len(pairs) == 3
+        assert all(logprob <= 0 for _, logprob in pairs)
+        assert all(len(one.tokens) == ranked for delta in deltas for one in delta.top)
+        assert all(bool(delta.top) == bool(ranked and delta.logprobs) for delta in deltas)
     stopped = await ask(llm, question("What is the capital of France?", stop=("France",)))
     assert "France" not in text_of(stopped)
 

@@ -1,0 +1,89 @@
+"""Which pipeline a client's `model` means, and how a start that fails is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from motet.components.errors import BadInput
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+
+
+def server(**uses: str) -> Server:
+    """A server of pipelines of one component each."""
+    specs = [
+        {"name": name, "nodes": {"n": {"use": use}}, "edges": ["input -> n -> output"]}
+        for name, use in uses.items()
+    ]
+    return Server.make([build(PipelineSpec.model_validate(spec)) for spec in specs], Settings())
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("echo", "echo"),
+        ("speaker", "speaker"),
+        ("speakr", "speaker"),
+        ("gpt-realtime", "echo"),
+        ("ech0", "echo"),
+        (None, "echo"),
+    ],
+)
+def test_a_name_is_ours_or_nearly_or_anybodys(model: str | None, name: str) -> None:
+    made = server(echo="fakes:Echo", speaker="fakes:Flood", nothing="jobfakes:Nothing")
+    assert made.find(model, accepts=("TextInput",)).name == name
+
+
+def test_one_of_ours_that_cannot_do_it_is_not_replaced_in_silence() -> None:
+    made = server(echo="fakes:Echo", nothing="jobfakes:Nothing")
+    with pytest.raises(BadInput, match=r"'nothing' isn't .* takes TextInput; possible: echo"):
+        made.find("nothing", accepts=("TextInput",))
+    with pytest.raises(BadInput, match=r"no pipeline of this server takes Audio"):
+        made.find("echo", accepts=("Audio",))
+
+
+def test_a_start_that_fails_is_told_in_a_line(tmp_path: Path) -> None:
+    spec = {
+        "name": "t",
+        "nodes": {"n": {"use": "workerfakes:Loads", "options": {"fails": True}}},
+        "edges": ["input -> n -> output"],
+    }
+    file = tmp_path / "t.yaml"
+    file.write_text(yaml.safe_dump(spec))
+    support = str(Path(__file__).parents[1] / "support")
+    code = f"import sys; sys.path.insert(0, {support!r}); from motet.streaming.cli import main; "
+    ran = subprocess.run(
+        [sys.executable, "-c", code + f"sys.exit(main(['serve', {str(file)!r}, '--port', '0']))"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert ran.returncode != 0
+    assert "the weights are not there" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("flag", ["--tls-cert", "--tls-key"])
+def test_a_missing_file_for_tls_is_named(flag: str, tmp_path: Path) -> None:
+    there = tmp_path / "there.pem"
+    there.touch()
+    other = "--tls-key" if flag == "--tls-cert" else "--tls-cert"
+    gone = str(tmp_path / "gone.pem")
+    ran = subprocess.run(
+        [sys.executable, "-m", "motet", "serve", "chat", flag, gone, other, str(there)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert ran.returncode != 0
+    assert f"{flag}: '{gone}' is no file" in ran.stderr
+    assert "Traceback" not in ran.stderr
