@@ -82,9 +82,11 @@ def rules(naming: Naming) -> Object:
 def dashboard(naming: Naming) -> Object:
     """A dashboard as Grafana's sidecar finds it."""
     where = naming.where()
+    # Every gateway tells of all replicas, each version of the pipeline by itself.
+    each = f"sum by (pod, node) (motet_node_replicas{{{where}}})"
     panels = [
         ("Sessions", f"sum(motet_sessions{{{where}}})", "sessions"),
-        ("Replicas", f"max by (node) (motet_node_replicas{{{where}}})", "{{node}}"),
+        ("Replicas", f"max by (node) ({each})", "{{node}}"),
         ("Runs being served", f"sum by (node) (motet_node_active{{{where}}})", "{{node}}"),
         ("Runs waiting", f"sum by (node) (motet_node_queued{{{where}}})", "{{node}}"),
         (
