@@ -35,7 +35,10 @@ Connect = Callable[[], Coroutine[Any, Any, Socket]]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run: `capacity` None admits every session; `wav` None speaks a built-in question."""
+    """What to run: `capacity` None admits every session; `wav` None speaks a built-in question.
+
+    `runtime` is the served process's (`socket`): "local", or "workers".
+    """
 
     sessions: int = 10
     seconds: float = 15.0
@@ -43,6 +46,7 @@ class Plan:
     engines: str = "fake"
     file: str = "voice"
     socket: bool = False
+    runtime: str = "local"
     capacity: int | None = None
     wav: Path | None = None
     cycle_s: float = 5.0
@@ -131,7 +135,7 @@ async def drive(plan: Plan, graph: Graph, clip: Clip, connect: Connect, pid: int
         sessions=plan.sessions,
         seconds=round(wall_s, 1),
         engines=plan.engines,
-        transport="socket" if plan.socket else "in process",
+        transport=f"socket, {plan.runtime}" if plan.socket else "in process",
         noise_db=plan.noise_db,
         silence_ms=conversation.silence_duration_ms if conversation else 0,
         cpu_ms_per_session_s=round(cpu_s * 1000 / (max(admitted, 1) * wall_s), 2),
@@ -173,7 +177,8 @@ async def over_socket(plan: Plan) -> AsyncGenerator[tuple[Connect, int | None]]:
     from .process import serving
 
     limit = str(plan.capacity or plan.sessions)
-    async with serving(plan.file, "--max-sessions", limit) as (url, pid):
+    arguments = (plan.file, "--max-sessions", limit, "--runtime", plan.runtime)
+    async with serving(*arguments) as (url, pid):
 
         async def connect() -> Socket:
             return await OverSocket.open(f"{url}/v1/realtime")

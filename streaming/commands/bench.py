@@ -19,6 +19,9 @@ def add(commands: Commands) -> None:
     voice.add_argument("--warm-s", type=float, default=6.0, help="seconds before counting starts")
     voice.add_argument("--engines", choices=["real", "fake"], default="fake", help="ASR, LLM, TTS")
     voice.add_argument("--socket", action="store_true", help="a server process, by WebSocket")
+    voice.add_argument(
+        "--runtime", choices=["local", "workers"], default="local", help="of that process"
+    )
     voice.add_argument("--capacity", type=int, help="sessions admitted; the rest is refused")
     voice.add_argument("--wav", type=Path, help="what callers say; mono, 16 bit")
     voice.add_argument("--file", default="voice", help="pipeline file")
@@ -92,6 +95,8 @@ def run_bench_voice(parsed: argparse.Namespace) -> int:
 
     if parsed.socket and parsed.engines == "fake":
         raise BadInput("--socket serves a file as it is: use --engines real", where="bench")
+    if parsed.runtime != "local" and not parsed.socket:
+        raise BadInput("--runtime is for the server process of --socket", where="bench")
     fields = {name: getattr(parsed, name) for name in Plan.__dataclass_fields__}
     write(render(run(Plan(**fields)), as_json=parsed.json))
     return 0
