@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 import secrets
 from abc import abstractmethod
 from collections import deque
@@ -215,7 +216,11 @@ class Generator(Component):
             if not low <= value <= high
         ]
         if pixels > file.max_pixels:
-            text = f"{shape.width}x{shape.height} is over {file.max_pixels} pixels"
+            side = math.isqrt(file.max_pixels)
+            text = (
+                f"{shape.width}x{shape.height} is more than the {file.max_pixels} pixels that this"
+                f" pipeline allows; possible: up to {side}x{side}, or no size for the model's own"
+            )
             flaws.append(("size", text))
         if not asked.prompt.strip():
             flaws.append(("prompt", "a prompt is needed"))
