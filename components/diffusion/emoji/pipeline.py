@@ -19,7 +19,7 @@ from diffusers.video_processor import VideoProcessor
 from torch import Tensor
 from transformers import BertTokenizer, DistilBertForSequenceClassification
 
-from .planner import plan
+from .planner import plan, told
 from .positions import with_positions
 from .scene import Pose
 from .text import encode
@@ -161,7 +161,9 @@ class EmojiPipeline(DiffusionPipeline):
             "prompt_embeds": prompt_embeds,
             "negative_prompt_embeds": negative_prompt_embeds,
         }
-        path = None if num_frames == 1 else plan(self.text_encoder, prompt_embeds, num_frames)
+        path = None
+        if num_frames > 1:
+            path = told(plan(self.text_encoder, prompt_embeds, num_frames))
         self.scheduler.set_timesteps(num_inference_steps)
         first = 0
         if image is not None:

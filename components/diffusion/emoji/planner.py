@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -18,6 +19,7 @@ _FIELDS = ("x", "y", "log size", "half turns")
 OUTPUTS = len(_FIELDS) * motion.CLIP_FRAMES
 _LEAST, _MOST = -2.5, 0.7
 _PLAIN_SHARE = 0.1
+_ROCKING_DEGREES, _SHORTFALL = 60.0, 2.1
 _CAPTIONS, _BATCH, _RATE = 48_000, 256, 2e-3
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,13 @@ def plan(planner: DistilBertForSequenceClassification, states: Tensor, frames: i
         values = functional.interpolate(values, frames, mode="linear", align_corners=True)
     x, y, log_size, half_turns = values.unbind(dim=1)
     return Pose(x, y, log_size.clamp(_LEAST, _MOST).exp(), half_turns * 180)
+
+
+def told(path: Pose) -> Pose:
+    """`path` as the transformer has to hear it: thirty degrees to and fro, which it was trained on
+    far less than on whole turns, it draws about half as far as it is told."""
+    rocks = path.degrees.abs().amax(dim=-1, keepdim=True) < _ROCKING_DEGREES
+    return replace(path, degrees=torch.where(rocks, path.degrees * _SHORTFALL, path.degrees))
 
 
 def _values(planner: DistilBertForSequenceClassification, states: Tensor) -> Tensor:

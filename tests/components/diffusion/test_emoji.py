@@ -122,11 +122,7 @@ def test_a_colour_word_paints(pipeline: EmojiPipeline) -> None:
     [
         ("flying up", "up"),
         ("growing", "grow"),
-        pytest.param(
-            "swinging",
-            "swing",
-            marks=pytest.mark.xfail(strict=True, reason="drawn half as far as planned"),
-        ),
+        ("swinging", "swing"),
     ],
 )
 def test_a_clip_moves_as_the_words_ask(pipeline: EmojiPipeline, words: str, motion: str) -> None:
