@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import wave
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ...components.audio import Resampler
+from ...components.errors import BadInput
 from ...components.frames import Samples
 
 RATE_HZ = 24_000
@@ -37,10 +37,18 @@ def spoken(text: str) -> tuple[Samples, int]:
 
 
 def read(path: Path) -> tuple[Samples, int]:
-    """The samples of a mono 16-bit WAV file, and its rate."""
-    with wave.open(str(path)) as file:
-        pcm = np.frombuffer(file.readframes(file.getnframes()), np.int16)
-        return pcm[:: file.getnchannels()], file.getframerate()
+    """The samples of an audio file's first channel, and its rate.
+
+    Raises:
+        BadInput: it isn't there, or is of no format that libsndfile reads.
+    """
+    import soundfile  # pyright: ignore[reportMissingTypeStubs]
+
+    try:
+        pcm, rate_hz = soundfile.read(path, dtype="int16", always_2d=True)
+    except soundfile.LibsndfileError as error:
+        raise BadInput(str(error), where="--wav") from error
+    return np.ascontiguousarray(pcm[:, 0]), rate_hz
 
 
 def arrivals(chunks: int) -> Samples:

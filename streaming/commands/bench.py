@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
         "--runtime", choices=["local", "workers"], default="local", help="of that process"
     )
     voice.add_argument("--capacity", type=int, help="sessions admitted; the rest is refused")
-    voice.add_argument("--wav", type=Path, help="what callers say; mono, 16 bit")
+    voice.add_argument("--wav", type=Path, help="what callers say: WAV, FLAC, Ogg, MP3")
     voice.add_argument("--file", default="voice", help="pipeline file")
     voice.add_argument(
         "--cycle-s", type=float, default=5.0, help="seconds from question to question"

@@ -1,0 +1,31 @@
+"""What a benchmark's callers say may be any audio file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from motet.components.errors import BadInput
+from motet.streaming.bench.clip import read
+
+soundfile = pytest.importorskip("soundfile")
+
+
+@pytest.mark.parametrize(("kind", "depth"), [("FLAC", "PCM_16"), ("WAV", "PCM_24")])
+def test_the_first_channel_of_a_file_is_read(kind: str, depth: str, tmp_path: Path) -> None:
+    left = np.random.default_rng(1).integers(-20_000, 20_000, 4_800).astype(np.int16)
+    file = tmp_path / "said"
+    stereo = np.stack([left, np.zeros_like(left)], axis=1)
+    soundfile.write(file, stereo, 48_000, format=kind, subtype=depth)
+    samples, rate_hz = read(file)
+    assert rate_hz == 48_000
+    assert np.array_equal(samples, left)
+
+
+def test_what_is_no_audio_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "text.wav"
+    file.write_text("words")
+    with pytest.raises(BadInput, match=r"--wav: .*text\.wav"):
+        read(file)
