@@ -48,7 +48,7 @@ def read(path: Path) -> tuple[Samples, int]:
         pcm, rate_hz = soundfile.read(path, dtype="int16", always_2d=True)
     except soundfile.LibsndfileError as error:
         raise BadInput(str(error), where="--wav") from error
-    return np.ascontiguousarray(pcm[:, 0]), rate_hz
+    return np.ascontiguousarray(pcm[:, 0], np.int16), rate_hz
 
 
 def arrivals(chunks: int) -> Samples:
