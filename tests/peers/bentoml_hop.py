@@ -18,6 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from pathlib import Path
 
 import bentoml
@@ -48,16 +49,15 @@ class Caller:
     @bentoml.api
     async def measure(self, calls: int, at_once: int) -> dict:
         took: list[float] = []
-        failed = 0
+        failed: Counter[str] = Counter()
 
         async def work(count: int) -> None:
-            nonlocal failed
             for _ in range(count):
                 started = time.perf_counter()
                 try:
                     await self.there.to_async.echo(chunk=CHUNK)
-                except Exception:
-                    failed += 1
+                except Exception as error:  # whatever fails is counted and told by its kind
+                    failed[type(error).__name__] += 1
                 else:
                     took.append(time.perf_counter() - started)
 
@@ -72,7 +72,7 @@ class Caller:
         return {
             "at_once": at_once,
             "calls": len(took),
-            "failed": failed,
+            "failed": dict(failed),
             "p50_us": round(parts[49] * 1e6),
             "p99_us": round(parts[98] * 1e6),
             "per_s": round(len(took) / wall),

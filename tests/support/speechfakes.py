@@ -13,20 +13,10 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from safetensors.torch import save_file
 from snac import SNAC
 
+from motet.streaming.bench.snac import CONFIG as REAL
+
 # The shape of the 24 kHz codec with fewer channels: same strides, same receptive field.
-CONFIG: dict[str, Any] = {
-    "sampling_rate": 24000,
-    "encoder_dim": 4,
-    "encoder_rates": [2, 4, 8, 8],
-    "decoder_dim": 64,
-    "decoder_rates": [8, 8, 4, 2],
-    "attn_window_size": None,
-    "codebook_size": 4096,
-    "codebook_dim": 8,
-    "vq_strides": [4, 2, 1],
-    "noise": True,
-    "depthwise": True,
-}
+CONFIG: dict[str, Any] = {**REAL, "encoder_dim": 4, "decoder_dim": 64}
 
 
 def save_codec(folder: Path) -> Path:

@@ -133,6 +133,8 @@ async def test_a_run_cancelled_in_the_queue_leaves_no_trace(serve: Callable[...,
         await until(lambda: pipeline.runtime.status()[0].queued == 0)
         session.interrupt()
         await until(lambda: idle(pipeline))
+        session.start(3, TextInput("next"))
+        assert (await turn(session, 3))[0] == TextInput("next"), "the place is free"
 
 
 async def test_a_voice_turn_and_barge_in(serve: Callable[..., Any]) -> None:
