@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serving import free_port, serving
+from ports import HOST, free_port
+from serving import serving
 from turnstile import Turnstile
+from voicesite import make
 
 from motet.components.errors import BadInput, MotetError
 from motet.components.frames import Message, Prompt
@@ -25,8 +28,8 @@ from motet.streaming.auth import (
     write_keys,
 )
 from motet.streaming.client import AsyncClient
-from motet.streaming.realtime.settings import Settings as Offered
-from motet.streaming.secrets import SecretStore
+from motet.streaming.ephemeral import Sealed
+from motet.streaming.secrets import secret_of
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)
@@ -59,7 +62,7 @@ def address(tmp_path: Path, grpc_port: int) -> Iterator[str]:
     graph = build(PipelineSpec.model_validate(spec))
     Turnstile.served.clear()
     Turnstile.gate.clear()
-    with serving(graph, keys_file=keys, grpc_port=grpc_port, data_dir=tmp_path) as at:
+    with serving(graph, keys_file=keys, host=HOST, grpc_port=grpc_port, data_dir=tmp_path) as at:
         yield at
 
 
@@ -92,8 +95,8 @@ async def test_the_higher_priority_goes_first_over_every_door(
     http: httpx.AsyncClient, grpc_port: int
 ) -> None:
     async with (
-        AsyncClient(f"localhost:{grpc_port}", key="plain", priority=-1) as low,
-        AsyncClient(f"localhost:{grpc_port}", key="paid", priority=2) as high,
+        AsyncClient(f"{HOST}:{grpc_port}", key="plain", priority=-1) as low,
+        AsyncClient(f"{HOST}:{grpc_port}", key="paid", priority=2) as high,
     ):
         tasks: list[asyncio.Task[Any]] = []
 
@@ -155,7 +158,7 @@ async def test_more_than_the_key_may_have_is_refused_over_grpc(
     grpc_port: int, address: str
 ) -> None:
     del address
-    async with AsyncClient(f"localhost:{grpc_port}", key="plain", priority=1) as client:
+    async with AsyncClient(f"{HOST}:{grpc_port}", key="plain", priority=1) as client:
         with pytest.raises(MotetError, match="possible: -100 to 0"):
             await client.embed(["x"])
 
@@ -173,17 +176,26 @@ def test_keys_without_a_priority_may_only_ask_for_less(tmp_path: Path) -> None:
     assert Principal().asking("7").priority == 7, "on a machine of one's own anything goes"
 
 
-def test_a_browsers_key_has_at_most_the_priority_it_was_made_with() -> None:
-    store = SecretStore()
-    maker = Principal("me", priority=1, max_priority=5, admin=True).asking("2")
-    secret, _ = store.make(maker, Offered(), "voice", 60)
-    found = store.find(secret)
-    assert found is not None
-    assert not found.principal.admin
-    assert found.principal.asking(None).priority == 2
-    assert found.principal.asking("0").priority == 0
+async def test_a_browsers_key_has_at_most_the_priority_it_was_made_with(tmp_path: Path) -> None:
+    file = tmp_path / "keys.json"
+    write_keys(file, [key("me", priority=1, max_priority=5, admin=True)])
+    server = make(keys_file=file)
+    maker = server.keys.check("me").asking("2")
+    assert maker.admin
+    far = int(time.time()) + 60
+    sealed = Sealed(
+        maker=maker.key_id, priority=2, model=None, kind="realtime", session={}, expires_at=far
+    )
+    secret = await server.ephemeral.make(sealed)
+    found = (await secret_of(server, secret)).principal
+    assert (found.name, found.admin) == ("me", False)
+    assert found.asking(None).priority == 2
+    assert found.asking("0").priority == 0
     with pytest.raises(BadInput, match="possible: -100 to 2"):
-        found.principal.asking("3")
+        found.asking("3")
+    write_keys(file, [key("me", priority=1)])
+    found = (await secret_of(server, secret)).principal
+    assert (found.priority, found.max_priority) == (1, 1), "the key may have no more now"
 
 
 def test_admins_are_those_that_were_made_so(tmp_path: Path) -> None:

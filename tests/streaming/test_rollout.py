@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from serving import free_port, serving
+from ports import HOST, free_port
+from serving import serving
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -58,7 +59,7 @@ def address(tmp_path: Path, grpc_port: int) -> Iterator[str]:
     """A server of two pipelines that say "Old."; only an admin's key may change it."""
     graphs = [load(write(tmp_path, name, text="Old.")) for name in ("talk", "more")]
     keys = {"api_keys": ("user",), "admin_keys": ("admin",)}
-    with serving(*graphs, grpc_port=grpc_port, data_dir=tmp_path, **keys) as at:
+    with serving(*graphs, host=HOST, grpc_port=grpc_port, data_dir=tmp_path, **keys) as at:
         yield at
 
 
@@ -109,7 +110,7 @@ async def test_every_door_follows_a_reload_and_open_sessions_stay(
     prompt = Prompt((Message("user", "?"),), spoken=False)
     async with (
         asking(address) as http,
-        AsyncClient(f"localhost:{grpc_port}", key="user") as grpc,
+        AsyncClient(f"{HOST}:{grpc_port}", key="user") as grpc,
         connect(url, additional_headers=key) as before,
     ):
         await before.recv()

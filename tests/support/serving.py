@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,13 +21,6 @@ from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
 VOICE = Path(__file__).parents[2] / "configs" / "voice.yaml"
-
-
-def free_port() -> int:
-    """A port that nobody has now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 @contextmanager

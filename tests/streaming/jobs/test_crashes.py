@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any, LiteralString
 import httpx
 import pytest
 import yaml
+from ports import HOST, free_port
 
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("procrastinate")
@@ -30,12 +30,6 @@ SUPPORT = Path(__file__).parents[2] / "support"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 JOBS = 50
 CHUNKS = 8
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Site:
@@ -63,7 +57,7 @@ class Site:
         return made
 
     def serve(self) -> subprocess.Popen[bytes]:
-        return self.start("serve", "--port", str(self.port))
+        return self.start("serve", "--host", HOST, "--port", str(self.port))
 
     def postmaster(self) -> int:
         return int((self.folder / "data/postgres/postmaster.pid").read_text().split()[0])
@@ -142,7 +136,7 @@ async def finished(http: httpx.AsyncClient, wanted: int, within_s: float) -> int
 @pytest.mark.parametrize("victim", ["worker", "server", "postgres"])
 async def test_all_jobs_end_and_no_kept_chunk_is_made_again(site, victim):
     server = site.serve()
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{site.port}", timeout=30) as http:
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{site.port}", timeout=30) as http:
         await up(http)
         worker = site.start("worker")
         await site.both_work()
