@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -49,11 +49,28 @@ class Setup:
     concurrency: int = 16
 
 
+class Fellows(Protocol):
+    """The other replicas of a component's node, to which a run may lend some of its work."""
+
+    def call(self, frames: AsyncIterator[Frame]) -> AsyncIterator[Frame]:
+        """Run the component on one of them, which gets no fellows of its own.
+
+        It never waits for a place. Closing the iterator cancels the run there, and so does the end
+        of the run that lends.
+
+        Raises:
+            Overloaded: none has a free place now.
+            MotetError: what the component raised there, or the replica died.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a run is for. `deadline_s` is on `time.monotonic`'s clock, None without one.
 
-    Runs of a higher `priority` wait less, where the node's queue goes by priority.
+    Runs of a higher `priority` wait less, where the node's queue goes by priority. `fellows` is
+    None where there can be no other replica.
     """
 
     session_id: str = ""
@@ -62,6 +79,7 @@ class Context:
     trace: str = ""
     key: str = ""
     priority: int = 0
+    fellows: Fellows | None = field(default=None, compare=False, repr=False)
 
     def remaining_s(self) -> float | None:
         """Seconds until the deadline, None without one."""

@@ -23,13 +23,17 @@ LONGEST_BACKOFF_S = 30.0
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A run that wants a place. `replica` is where it runs, None while it waits."""
+    """A run that wants a place. `replica` is where it runs, None while it waits.
+
+    `beside` names the replica whose run lends work to this one, which goes anywhere but there.
+    """
 
     session: str = ""
     key: str = ""
     priority: int = 0
     deadline_s: float | None = None
     prefix: str = ""
+    beside: str = ""
     asked_s: float = 0.0
     placed_s: float = 0.0
     replica: str | None = None
@@ -115,9 +119,8 @@ class Pool:
         return first_s + wait_s - self.service.wait_s(0, self.concurrency)
 
     def _place(self, ticket: Ticket, now_s: float) -> bool:
-        replica = self._router.choose(
-            tuple(self.replicas.values()), session=ticket.session, prefix=ticket.prefix
-        )
+        candidates = tuple(one for one in self.replicas.values() if one.id != ticket.beside)
+        replica = self._router.choose(candidates, session=ticket.session, prefix=ticket.prefix)
         if replica is None:
             return False
         replica.sessions += 1
@@ -128,18 +131,17 @@ class Pool:
     def dispatch(self, now_s: float) -> list[Ticket]:
         """Place waiting runs while there is room."""
         placed: list[Ticket] = []
-        while len(self.queue) and self.has_room:
+        while len(self.queue) and self.has_room():
             ticket = self.queue.pop()
             if ticket is None or not self._place(ticket, now_s):
                 break
             placed.append(ticket)
         return placed
 
-    @property
-    def has_room(self) -> bool:
-        """Whether a ready replica has a free place."""
+    def has_room(self, beside: str = "") -> bool:
+        """Whether a ready replica, other than `beside`, has a free place."""
         return any(
-            one.state == "ready" and one.sessions < self.concurrency
+            one.state == "ready" and one.sessions < self.concurrency and one.id != beside
             for one in self.replicas.values()
         )
 
@@ -150,7 +152,9 @@ class Pool:
         if replica is not None:
             replica.sessions -= 1
         self.active -= 1
-        self.service.finished(now_s - ticket.placed_s)
+        if not ticket.beside:
+            # A piece of a run says nothing of how long a run takes.
+            self.service.finished(now_s - ticket.placed_s)
         return self.dispatch(now_s)
 
     def give_up(self, ticket: Ticket) -> bool:

@@ -556,7 +556,7 @@ class Hello(_message.Message):
     def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ..., node: _Optional[str] = ..., window: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., shared_memory: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window", "priority")
+    __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window", "priority", "fellows", "within")
     NODE_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
@@ -565,6 +565,8 @@ class Open(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    FELLOWS_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_FIELD_NUMBER: _ClassVar[int]
     node: str
     session: str
     turn: int
@@ -573,7 +575,9 @@ class Open(_message.Message):
     key: str
     window: int
     priority: int
-    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ..., window: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
+    fellows: bool
+    within: int
+    def __init__(self, node: _Optional[str] = ..., session: _Optional[str] = ..., turn: _Optional[int] = ..., remaining_s: _Optional[float] = ..., trace: _Optional[str] = ..., key: _Optional[str] = ..., window: _Optional[int] = ..., priority: _Optional[int] = ..., fellows: _Optional[bool] = ..., within: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("frames",)

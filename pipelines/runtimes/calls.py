@@ -1,12 +1,17 @@
-"""The calls on a link: those that this side makes, and those that it serves."""
+"""The calls on a link: those that this side makes, and those that it serves.
+
+The side that serves components may call back within a run that it serves, where the caller lends it
+fellows: such a call is served by them, and goes with the run.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
 
-from ...components.base import Context, closing
+from ...components.base import Context, Fellows, closing
 from ...components.errors import ComponentFailed, MotetError, Overloaded
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
@@ -15,6 +20,14 @@ from .edge import DEFAULT_WINDOW
 from .port import Outbox, Port
 
 Handler = Callable[[str, AsyncIterator[Frame], Context], AsyncIterator[Frame]]
+
+
+@dataclass(slots=True)
+class _Lent:
+    """The fellows lent to a call of this side, and the runs that they serve within it."""
+
+    fellows: Fellows
+    tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
 class Calls:
@@ -39,7 +52,9 @@ class Calls:
         self._handler = handler
         self._ports: dict[int, Port] = {}
         self._serving: dict[int, asyncio.Task[None]] = {}
-        self._last_call = 0
+        self._lent: dict[int, _Lent] = {}
+        # Odd numbers for the side that connected, even ones for the side that serves.
+        self._next_call = 1 if handler is None else 2
 
     @property
     def active(self) -> int:
@@ -100,17 +115,20 @@ class Calls:
         context: Context,
         *,
         window: int = DEFAULT_WINDOW,
+        within: int = 0,
     ) -> AsyncIterator[Frame]:
-        """Run the peer's component on `frames`, with at most `window` of them under way.
+        """Run the peer's component on `frames`, with at most `window` of them under way; or, from
+        `within` a call that the peer made, a fellow that it has.
 
         Raises:
             MotetError: what the component raised there, or the connection was lost.
         """
         if self.lost is not None:
             raise self.lost
-        self._last_call += 1
+        call = self._next_call
+        self._next_call += 2
         window = min(window, self._peer_window)
-        port = self._port(self._last_call, window=self._window, peer_window=window)
+        port = self._port(call, window=self._window, peer_window=window)
         remaining_s = context.remaining_s()
         opened = pb.Open(
             node=node,
@@ -121,7 +139,11 @@ class Calls:
             key=context.key,
             window=window,
             priority=context.priority,
+            fellows=context.fellows is not None,
+            within=within,
         )
+        if context.fellows is not None:
+            self._lent[call] = _Lent(context.fellows)
         # On the control lane, as a cancellation is, which must never come before it.
         packet = pb.Packet(call=port.call, open=opened)
         self._outbox.push(packet.SerializeToString(), control=True)
@@ -131,6 +153,9 @@ class Calls:
             async for frame in port.frames():
                 yield frame
         finally:
+            lent = self._lent.pop(call, None)
+            for task in lent.tasks if lent is not None else ():
+                task.cancel()
             pump.cancel()
             port.stop()
             await asyncio.gather(pump, return_exceptions=True)
@@ -138,15 +163,36 @@ class Calls:
     def _accept(self, call: int, opened: pb.Open) -> None:
         window = min(opened.window, self._window) or self._window
         port = self._port(call, window=window, peer_window=self._peer_window)
-        if self._handler is None or len(self._ports) > self._max_calls:
-            port.fail(Overloaded(f"{len(self._ports)} calls are open", where=opened.node))
+        try:
+            handler = self._handler_for(opened)
+        except Overloaded as error:
+            port.fail(error)
             return
         task = asyncio.create_task(
-            self._serve(port, opened, self._handler), name=f"{opened.node} {opened.session} {call}"
+            self._serve(port, opened, handler), name=f"{opened.node} {opened.session} {call}"
         )
         self._serving[call] = task
         port.on_abort = lambda: _cancel(task)
         task.add_done_callback(lambda _: self._serving.pop(call, None))
+        if opened.within:
+            tasks = self._lent[opened.within].tasks
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    def _handler_for(self, opened: pb.Open) -> Handler:
+        """Who serves the call.
+
+        Raises:
+            Overloaded: nobody, or too many calls are open.
+        """
+        if len(self._ports) > self._max_calls:
+            raise Overloaded(f"{len(self._ports)} calls are open", where=opened.node)
+        lent = self._lent.get(opened.within)
+        if lent is not None:
+            return lambda node, frames, context: lent.fellows.call(frames)
+        if opened.within or self._handler is None:
+            raise Overloaded(f"nobody serves it within call {opened.within}", where=opened.node)
+        return self._handler
 
     async def _serve(self, port: Port, opened: pb.Open, handler: Handler) -> None:
         remaining_s = opened.remaining_s if opened.HasField("remaining_s") else None
@@ -158,6 +204,8 @@ class Calls:
             key=opened.key,
             priority=opened.priority,
         )
+        if opened.fellows:
+            context = replace(context, fellows=_Beyond(self, opened.node, port.call, context))
         port.expire_in(remaining_s)
         try:
             async with closing(handler(opened.node, port.frames(), context)) as answers:
@@ -171,6 +219,20 @@ class Calls:
             port.fail(error)
         finally:
             port.release()
+
+
+class _Beyond:
+    """The fellows of a run that is served here, which the peer knows."""
+
+    def __init__(self, calls: Calls, node: str, within: int, context: Context) -> None:
+        self._calls = calls
+        self._node = node
+        self._within = within
+        self._context = context
+
+    def call(self, frames: AsyncIterator[Frame]) -> AsyncIterator[Frame]:
+        """See `Fellows`."""
+        return self._calls.call(self._node, frames, self._context, within=self._within)
 
 
 async def _pump(port: Port, frames: AsyncIterator[Frame]) -> None:

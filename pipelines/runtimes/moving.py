@@ -6,10 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ...components.base import Context, closing
+from ...components.base import Context, Fellows, closing
 from ...components.errors import MotetError
 from ...components.frames import Frame, Prompt
 from ..channel import Channel
@@ -21,6 +21,11 @@ LOOK_S = 0.1
 
 class Host(Protocol):
     """A replica that holds a place for a run. `draining` is set while it is to go."""
+
+    @property
+    def name(self) -> str:
+        """Its name among the replicas of its node."""
+        ...
 
     @property
     def draining(self) -> asyncio.Event:
@@ -36,6 +41,9 @@ class Host(Protocol):
 
 Lease = Callable[[bool], AbstractAsyncContextManager[Host]]
 """Holds a place while entered. Told True it waits for one, else it raises `Overloaded` at once."""
+
+Beside = Callable[[str], Fellows | None]
+"""The fellows of a run on the replica of this name."""
 
 
 def stands(graph: Graph, node: str, frames: AsyncIterator[Frame], context: Context) -> bool:
@@ -86,16 +94,22 @@ async def hosted(
     lease: Lease,
     *,
     window: int,
+    beside: Beside | None = None,
 ) -> AsyncIterator[Frame]:
-    """Run a component on a leased replica, a standing run on several; see `Runtime.call`."""
+    """Run a component on a leased replica, a standing run on several; see `Runtime.call`.
+
+    Only a run that stays where it is has fellows.
+    """
     if stands(graph, node, frames, context):
         async with closing(moving(graph, node, frames, context, lease, window=window)) as answers:
             async for frame in answers:
                 yield frame
         return
-    async with lease(True) as host, closing(host.call(node, frames, context, window)) as answers:
-        async for frame in answers:
-            yield frame
+    async with lease(True) as host:
+        lending = replace(context, fellows=beside(host.name) if beside else None)
+        async with closing(host.call(node, frames, lending, window)) as answers:
+            async for frame in answers:
+                yield frame
 
 
 async def moving(

@@ -113,9 +113,10 @@ class Placing(ABC, Generic[One]):
 
     @asynccontextmanager
     async def place(
-        self, context: Context, prefix: str = "", *, wait: bool = True
+        self, context: Context, prefix: str = "", *, wait: bool = True, beside: str = ""
     ) -> AsyncGenerator[One]:
-        """Hold a place on a replica for a run, waiting in the queue while all are taken.
+        """Hold a place on a replica for a run, waiting in the queue while all are taken. What a
+        run lends to others goes `beside` its replica.
 
         Raises:
             Overloaded: the queue is full, no place came free in time, or (unless `wait`) at once.
@@ -123,13 +124,15 @@ class Placing(ABC, Generic[One]):
             ComponentFailed: no replica can be started.
         """
         ticket = Ticket(
-            session=context.session_id,
+            # A session's home is where its runs are, not where they lend.
+            session="" if beside else context.session_id,
             key=context.key,
             priority=context.priority,
             deadline_s=context.deadline_s,
             prefix=prefix,
+            beside=beside,
         )
-        if not wait and (len(self.pool.queue) or not self.pool.has_room):
+        if not wait and (len(self.pool.queue) or not self.pool.has_room(beside)):
             raise Overloaded("no place is free now", where=self.node.name)
         if not self.pool.ask(ticket, clock_s()):
             await self._wait(ticket, context)

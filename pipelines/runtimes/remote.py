@@ -13,6 +13,7 @@ from ..graph import Graph
 from ..pool import Pool
 from .base import NodeStatus
 from .edge import DEFAULT_WINDOW
+from .fellows import Beside
 from .fleet import Fleet, Remote
 from .local import setup_of
 from .moving import hosted
@@ -126,7 +127,11 @@ class RemoteRuntime:
         def lease(wait: bool) -> AbstractAsyncContextManager[Remote]:
             return fleet.place(context, prefix, wait=wait)
 
-        answers = hosted(self.graph, node, frames, context, lease, window=DEFAULT_WINDOW)
+        def beside(host: str) -> Beside:
+            return Beside(fleet, host, context, DEFAULT_WINDOW)
+
+        window = DEFAULT_WINDOW
+        answers = hosted(self.graph, node, frames, context, lease, window=window, beside=beside)
         async with closing(answers):
             async for frame in answers:
                 yield frame

@@ -16,6 +16,7 @@ from .base import NodeStatus, share_cores
 from .crew import Crew
 from .devices import visible
 from .edge import DEFAULT_WINDOW
+from .fellows import Beside
 from .link import LinkSettings
 from .local import setup_of
 from .machine import Machine
@@ -148,7 +149,12 @@ class WorkersRuntime:
         def lease(wait: bool) -> AbstractAsyncContextManager[Worker]:
             return crew.place(context, prefix, wait=wait)
 
-        answers = hosted(self.graph, node, frames, context, lease, window=self._windows[node])
+        def beside(host: str) -> Beside | None:
+            alone = crew.pool.scale.max_replicas == 1
+            return None if alone else Beside(crew, host, context, window)
+
+        window = self._windows[node]
+        answers = hosted(self.graph, node, frames, context, lease, window=window, beside=beside)
         async with closing(answers):
             async for frame in answers:
                 yield frame

@@ -73,6 +73,25 @@ def test_a_session_goes_back_to_its_replica_while_that_has_room() -> None:
     assert full.replica != home
 
 
+def test_what_a_run_lends_goes_beside_it_and_leaves_no_trace() -> None:
+    one = pool(least=2, concurrency=1)
+    grow(one, 0)
+    run = Ticket(session="s")
+    one.ask(run, 0)
+    home = run.replica or ""
+    (other,) = one.replicas.keys() - {home}
+    assert one.has_room(beside=home)
+    assert not one.has_room(beside=other)
+    lent = Ticket(beside=home)
+    assert one.ask(lent, 0)
+    assert lent.replica == other
+    assert not one.has_room(beside=home)
+    one.done(lent, 1)
+    assert one.service.service_s == 0, "a piece of a run says nothing of runs"
+    one.done(run, 9)
+    assert one.service.service_s == 9
+
+
 def test_a_prompt_goes_where_its_beginning_was_served_unless_that_is_busy() -> None:
     router = Router(concurrency=8)
     fleet = [Replica("a", "ready", 1), Replica("b", "ready", 0)]

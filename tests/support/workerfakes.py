@@ -7,8 +7,8 @@ import os
 import signal
 from collections.abc import AsyncIterator
 
-from motet.components.base import Component, Context, Options
-from motet.components.errors import BadInput, MissingRequirement, Overloaded
+from motet.components.base import Component, Context, Options, closing
+from motet.components.errors import BadInput, MissingRequirement, MotetError, Overloaded
 from motet.components.frames import Data, Frame, Image, Prompt, TextDelta, TextInput
 
 
@@ -23,6 +23,9 @@ class Worker(Component):
         async for frame in frames:
             match frame:
                 case TextInput(text="pid"):
+                    yield Data(os.getpid())
+                case TextInput(text="nap pid"):
+                    await asyncio.sleep(0.3)
                     yield Data(os.getpid())
                 case TextInput(text="context"):
                     yield Data([context.session_id, context.turn, context.key, context.priority])
@@ -100,6 +103,48 @@ class Pass(Component):
                 yield Data({"text": frame.text, "path": [os.getpid()]})
             elif isinstance(frame, Data):
                 yield Data({**frame.value, "path": [*frame.value["path"], os.getpid()]})
+
+
+class Lender(Worker):
+    """Does what it is told, except for what it is told to "lend" to its fellows, all at once: of
+    that it answers what came back, or the code of the error.
+    """
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        given = [frame async for frame in frames]
+        own = [one for one in given if not _lent(one)]
+        async for answer in super().run(_source(*own), context):
+            yield answer
+        if own == given:
+            return
+        async with asyncio.TaskGroup() as group:
+            asked = [
+                group.create_task(self._lend(one, context))
+                for one in given
+                if isinstance(one, TextInput) and _lent(one)
+            ]
+        for task in asked:
+            yield Data(task.result())
+
+    async def _lend(self, told: TextInput, context: Context) -> object:
+        if context.fellows is None:
+            return "alone"
+        text = TextInput(told.text.removeprefix("lend "))
+        try:
+            async with closing(context.fellows.call(_source(text))) as answers:
+                first = await anext(answers)
+                return getattr(first, "value", first)
+        except MotetError as error:
+            return error.code
+
+
+def _lent(frame: Frame) -> bool:
+    return isinstance(frame, TextInput) and frame.text.startswith("lend ")
+
+
+async def _source(*frames: Frame) -> AsyncIterator[Frame]:
+    for frame in frames:
+        yield frame
 
 
 def _spin() -> None:
