@@ -21,6 +21,8 @@ Value = TypeVar("Value")
 
 RETRIED = (502, 503, 504)
 LONGEST_WAIT_S = 2.0
+LARGEST_ANSWER_BYTES = 64 << 20
+LARGEST_ERROR_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class StreamClient:
                 response = await self._send(body, context)
                 if response.is_success:
                     return response
-                failure = await self._refusal(response, str(body.get("model", "")))
+                failure = await self._refusal(response, str(body.get("model", "")), context)
                 again = response.status_code in RETRIED
                 pause_s = _retry_after_s(response) or 0.1 * 2**attempt
             except httpx.TransportError as error:
@@ -123,25 +125,42 @@ class StreamClient:
         self, response: httpx.Response, context: Context
     ) -> AsyncGenerator[str, None]:
         """The data of each event; a whole JSON answer counts as one event and its end."""
-        decoder = SseDecoder(where=self._where)
-        whole = "json" in response.headers.get("content-type", "")
-        limit_s, kept = self.endpoint.first_s, b""
+        if "json" in response.headers.get("content-type", ""):
+            kept = await self._whole(response, LARGEST_ANSWER_BYTES, context)
+            if len(kept) > LARGEST_ANSWER_BYTES:
+                raise ComponentFailed(
+                    f"an answer is larger than {LARGEST_ANSWER_BYTES} bytes", where=self._where
+                )
+            yield kept.decode(errors="replace")
+            yield "[DONE]"
+            return
+        decoder, limit_s = SseDecoder(where=self._where), self.endpoint.first_s
         async with aclosing(cast("Any", response.aiter_bytes())) as chunks:
-            while True:
-                try:
-                    chunk = await self._within(anext(chunks, None), limit_s, context)
-                except httpx.TransportError as error:
-                    raise self._unreachable(error) from error
-                if chunk is None:
-                    break
-                if whole:
-                    kept += chunk
-                    continue
+            while (chunk := await self._next(chunks, limit_s, context)) is not None:
                 for event in decoder.feed(chunk):
                     limit_s = self.endpoint.between_s
                     yield event
-        for event in [kept.decode(errors="replace"), "[DONE]"] if whole else decoder.flush():
+        for event in decoder.flush():
             yield event
+
+    async def _whole(self, response: httpx.Response, most_bytes: int, context: Context) -> bytes:
+        """A body; of one that is larger, a little more than `most_bytes`."""
+        kept = bytearray()
+        async with aclosing(cast("Any", response.aiter_bytes())) as chunks:
+            while (chunk := await self._next(chunks, self.endpoint.first_s, context)) is not None:
+                kept += chunk
+                if len(kept) > most_bytes:
+                    break
+        return bytes(kept)
+
+    async def _next(
+        self, chunks: AsyncGenerator[bytes, None], limit_s: float, context: Context
+    ) -> bytes | None:
+        """The next piece of a body, None at its end."""
+        try:
+            return await self._within(anext(chunks, None), limit_s, context)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
 
     async def _within(
         self, work: Awaitable[Value], limit_s: float | None, context: Context
@@ -181,10 +200,11 @@ class StreamClient:
             where=self._where,
         )
 
-    async def _refusal(self, response: httpx.Response, model: str) -> MotetError:
+    async def _refusal(self, response: httpx.Response, model: str, context: Context) -> MotetError:
         """The error that a status other than 2xx stands for."""
         try:
-            text = (await response.aread())[:65536].decode(errors="replace")
+            kept = await self._whole(response, LARGEST_ERROR_BYTES, context)
+            text = kept[:LARGEST_ERROR_BYTES].decode(errors="replace")
         finally:
             await response.aclose()
         status, where = response.status_code, self._where

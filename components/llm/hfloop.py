@@ -24,6 +24,9 @@ from .hfslots import SlotCache
 from .sampling import Sampler, Scored
 
 Reason = Literal["stop", "length"]
+Answer = Scored | Reason | Exception
+
+MOST_WAITING = 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -40,9 +43,7 @@ class Request:
     max_tokens: int
     ends: frozenset[int]
     adapter: str | None = None
-    answers: asyncio.Queue[Scored | Reason | Exception] = field(
-        default_factory=lambda: asyncio.Queue[Scored | Reason | Exception]()
-    )
+    answers: asyncio.Queue[Answer] = field(default_factory=lambda: asyncio.Queue[Answer]())
     given_up: bool = False
     last: int = 0
     length: int = 0
@@ -74,19 +75,18 @@ class HfLoop:
         slots: int,
         stretch: int,
         prefixes: PrefixCache,
-        bound: int = 1024,
-        name: str = "llm",
+        name: str,
     ) -> None:
         self._model = model
         self._slots = slots
         self._stretch = stretch
-        self._bound = bound
         self._name = name
         self._prefixes = prefixes
         self._cache: SlotCache = model.slots(slots)
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
         self._reading: _Reading | None = None
+        self._made: list[tuple[Request, Answer]] = []
         self._wake = asyncio.Event()
         self._pool: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -96,11 +96,6 @@ class HfLoop:
     def active(self) -> int:
         """Requests that have a row or are being read."""
         return len(self._running) + (self._reading is not None)
-
-    @property
-    def waiting(self) -> int:
-        """Requests that wait for a row."""
-        return len(self._waiting)
 
     def start(self) -> None:
         """Begin to step; the loop sleeps while there is nothing to do."""
@@ -116,8 +111,8 @@ class HfLoop:
         """
         if self._task is None:
             raise ComponentFailed("it isn't loaded", where=self._name)
-        if len(self._waiting) >= self._bound:
-            raise Overloaded(f"{self._bound} prompts wait already", where=self._name)
+        if len(self._waiting) >= MOST_WAITING:
+            raise Overloaded(f"{MOST_WAITING} prompts wait already", where=self._name)
         self._waiting.append(request)
         self._wake.set()
         try:
@@ -138,32 +133,39 @@ class HfLoop:
                 self._wake.clear()
                 await self._wake.wait()
             try:
-                made = await loop.run_in_executor(self._pool, self._step)
+                await loop.run_in_executor(self._pool, self._step)
             except Exception as error:
                 self._fail(error)
-                continue
-            for request, item in made:
-                request.answers.put_nowait(item)
+            # Of a step that broke too: what was made for a request may have ended it.
+            self._deliver()
+
+    def _deliver(self) -> None:
+        made, self._made = self._made, []
+        for request, item in made:
+            request.answers.put_nowait(item)
 
     def _fail(self, error: Exception) -> None:
         """A step broke: all that ran is lost, what waits goes on."""
-        told: MotetError = ComponentFailed(f"{type(error).__name__}: {error}", where=self._name)
-        told.__cause__ = error
         hit = [*self._running, *([self._reading.request] if self._reading else [])]
         self._running, self._reading = [], None
         self._cache = self._model.slots(self._slots)
-        for request in hit:
-            request.answers.put_nowait(told)
+        self._made += [(request, self._told(error)) for request in hit]
 
-    def _step(self) -> list[tuple[Request, Scored | Reason | Exception]]:
+    def _told(self, error: Exception) -> MotetError:
+        if isinstance(error, MotetError):
+            return error
+        told = ComponentFailed(f"{type(error).__name__}: {error}", where=self._name)
+        told.__cause__ = error
+        return told
+
+    def _step(self) -> None:
         """One stretch of a new prompt, one token for each that runs."""
         self._model.use_threads()
         self.steps += 1
         for row in reversed(range(len(self._running))):
             if self._running[row].given_up:
                 self._free(row)
-        made: list[tuple[Request, Scored | Reason | Exception]] = []
-        self._read(made)
+        self._read()
         rows = list(self._running)
         if rows:
             logits = self._model.step(
@@ -175,9 +177,8 @@ class HfLoop:
             )
             for row in reversed(range(len(rows))):
                 rows[row].length += 1
-                if self._take(rows[row], logits[row], made):
+                if self._take(rows[row], logits[row]):
                     self._free(row)
-        return made
 
     def _free(self, row: int) -> None:
         """Give a row back, its beginning kept; the last one moves into the gap."""
@@ -190,14 +191,14 @@ class HfLoop:
             self._running[row] = self._running[last]
         self._running.pop()
 
-    def _read(self, made: list[tuple[Request, Scored | Reason | Exception]]) -> None:
+    def _read(self) -> None:
         """Go on reading a prompt, or begin with the next one if there is a row for it."""
         if self._reading is not None and self._reading.request.given_up:
             self._reading = None
         while self._reading is None and self._waiting and len(self._running) < self._slots:
             request = self._waiting.popleft()
             if not request.given_up:
-                self._begin(request, made)
+                self._begin(request)
         reading = self._reading
         if reading is None:
             return
@@ -211,57 +212,46 @@ class HfLoop:
         )
         reading.done = end
         if end == len(reading.request.ids):
-            self._join(reading, logits, made)
+            self._join(reading, logits)
             self._reading = None
 
-    def _begin(
-        self, request: Request, made: list[tuple[Request, Scored | Reason | Exception]]
-    ) -> None:
+    def _begin(self, request: Request) -> None:
         try:
             embedded = self._model.embed(request.ids, request.pictures)
             positions, request.ahead = self._model.positions(request.ids, request.pictures)
             request.marks = marks_of(request.ids, request.pictures, self._model.image_token)
             request.cached, cache = self._prefixes.find(request.marks, request.adapter)
-        except MotetError as error:
-            made.append((request, error))
-            return
-        except (RuntimeError, ValueError, IndexError) as error:
+        except (MotetError, RuntimeError, ValueError, IndexError) as error:
             # What is wrong with this prompt alone is to cost the others nothing.
-            failed = ComponentFailed(f"{type(error).__name__}: {error}", where=self._name)
-            made.append((request, failed))
+            self._made.append((request, self._told(error)))
             return
         self._reading = _Reading(request, embedded, positions, cache, request.cached)
 
-    def _join(
-        self,
-        reading: _Reading,
-        logits: Any,
-        made: list[tuple[Request, Scored | Reason | Exception]],
-    ) -> None:
+    def _join(self, reading: _Reading, logits: Any) -> None:
         request = reading.request
         self._prefixes.keep(request.marks, request.adapter, layers_of(reading.cache, 0))
         request.length = len(request.ids)
-        if not self._take(request, logits, made):
+        if not self._take(request, logits):
             self._cache.join(len(self._running), reading.cache)
             self._running.append(request)
 
-    @staticmethod
-    def _take(
-        request: Request,
-        logits: Any,
-        made: list[tuple[Request, Scored | Reason | Exception]],
-    ) -> bool:
+    def _take(self, request: Request, logits: Any) -> bool:
         """Choose a token; True when the answer is over."""
-        scored = request.sampler.choose(logits)
+        try:
+            scored = request.sampler.choose(logits)
+        except (RuntimeError, ValueError) as error:
+            # No number to choose by, in this row alone.
+            self._made.append((request, self._told(error)))
+            return True
         if scored.token in request.ends:
-            made.append((request, "stop"))
+            self._made.append((request, "stop"))
             return True
         request.last = scored.token
         request.tokens.append(scored.token)
         request.made += 1
-        made.append((request, scored))
+        self._made.append((request, scored))
         if request.made >= request.max_tokens:
-            made.append((request, "length"))
+            self._made.append((request, "length"))
             return True
         return False
 
@@ -275,6 +265,7 @@ class HfLoop:
             # Before anything is taken from a step that still runs.
             await asyncio.to_thread(self._pool.shutdown)
             self._pool = None
+        self._deliver()
         closed = ComponentFailed("closed while it answered", where=self._name)
         reading = [self._reading.request] if self._reading else []
         for request in (*self._running, *reading, *self._waiting):

@@ -7,6 +7,9 @@ from typing import Protocol
 
 import torch
 
+GREEDY_BELOW = 1e-4
+"""Temperatures at which float32 would overflow choose the likeliest token, as 0 does."""
+
 
 class Guide(Protocol):
     """What narrows an answer to a form, place by place."""
@@ -53,7 +56,8 @@ class Sampler:
         return scored
 
     def _choose(self, logits: torch.Tensor) -> Scored:
-        token = int(logits.argmax()) if self.temperature == 0 else self._sample(logits)
+        greedy = self.temperature < GREEDY_BELOW
+        token = int(logits.argmax()) if greedy else self._sample(logits)
         if self.logprobs is None:
             return Scored(token)
         scores = logits.log_softmax(-1)

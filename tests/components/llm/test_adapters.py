@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from running import ask
 
-from motet.components.base import Context, Setup
+from motet.components.base import Setup
 from motet.components.errors import BadInput
-from motet.components.frames import Frame, Message, Prompt
+from motet.components.frames import Message, Prompt
 from motet.components.llm.chat import check_adapter
 from motet.components.llm.remote import RemoteLlm
 
@@ -26,13 +26,8 @@ async def asked_model(adapter: str | None) -> str:
     options = {"base_url": "http://x/v1", "adapters": {"legal": "base-legal-v2"}}
     llm = RemoteLlm(Setup("llm", "base", options), transport=httpx.MockTransport(handler))
     await llm.load()
-
-    async def source() -> AsyncIterator[Frame]:
-        yield Prompt((Message("user", "Hi"),), adapter=adapter)
-
     try:
-        async for _ in llm.run(source(), Context()):
-            pass
+        await ask(llm, Prompt((Message("user", "Hi"),), adapter=adapter))
     finally:
         await llm.close()
     return asked[0]

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from tinyllm import alone, answered
 from tinymodels import save
 
-from motet.components.base import Context, Resources, Setup
+from motet.components.base import Resources, Setup
 from motet.components.errors import BadInput, MissingRequirement
-from motet.components.frames import Completed, Frame, Message, Prompt, TextDelta
-from motet.components.llm.detokenise import Detokeniser
+from motet.components.frames import Message, Prompt
 from motet.components.llm.hf import HfLlm
-from motet.components.llm.hfprompt import PromptWriter
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -57,33 +54,8 @@ def llm_of(folder: Path, *names: str, apart: Path | None = None, **options: Any)
     return HfLlm(Setup("llm", str(folder / "base"), settings, Resources(), 4))
 
 
-async def ask(llm: HfLlm, asked: Prompt) -> tuple[str, Completed]:
-    async def source() -> AsyncIterator[Frame]:
-        yield asked
-
-    async with aclosing(llm.run(source(), Context())) as answer:  # type: ignore[type-var]
-        frames = [frame async for frame in answer]
-    done = frames[-1]
-    assert isinstance(done, Completed)
-    return "".join(one.text for one in frames if isinstance(one, TextDelta)), done
-
-
 def prompt(text: str, adapter: str | None) -> Prompt:
     return Prompt((Message("user", text),), max_tokens=20, adapter=adapter)
-
-
-def alone(folder: Path, model: Any, asked: Prompt) -> str:
-    """What transformers' `generate` makes of it."""
-    writer = PromptWriter(folder / "base", family=None, image_token=-1, template=None)
-    ids = writer.write(asked, ())
-    made = model.generate(
-        input_ids=torch.tensor([ids]),
-        attention_mask=torch.ones(1, len(ids), dtype=torch.long),
-        max_new_tokens=asked.max_tokens,
-        do_sample=False,
-    )
-    text = Detokeniser(writer.decode)
-    return "".join([*map(text.push, made[0, len(ids) :].tolist()), text.finish()])
 
 
 async def test_rows_of_a_step_have_their_own_adapters(
@@ -91,16 +63,16 @@ async def test_rows_of_a_step_have_their_own_adapters(
 ) -> None:
     folder, whole = models
     asked = [prompt(text, name) for text in ("one", "a longer one") for name in whole]
-    wanted = [alone(folder, whole[one.adapter], one) for one in asked]
+    wanted = [alone(folder / "base", whole[one.adapter], one) for one in asked]
     assert len(set(wanted[:3])) == 3, "the adapters say different things"
     llm = llm_of(folder, "legal", "dr.who")
     await llm.load()
     try:
-        answers = await asyncio.gather(*(ask(llm, one) for one in asked))
+        answers = await asyncio.gather(*(answered(llm, one) for one in asked))
         assert llm.loop is not None
         steps = llm.loop.steps
         with pytest.raises(BadInput, match="did you mean 'legal'"):
-            await ask(llm, prompt("one", "legall"))
+            await answered(llm, prompt("one", "legall"))
     finally:
         await llm.close()
     assert [text for text, _ in answers] == wanted
@@ -114,15 +86,16 @@ async def test_what_one_adapter_has_read_is_not_anothers(
     llm = llm_of(folder, "legal", prefix_block=4)
     await llm.load()
     try:
-        first = await ask(llm, prompt("the same words", "legal"))
-        plain = await ask(llm, prompt("the same words", PLAIN))
-        again = await ask(llm, prompt("the same words", "legal"))
+        first = await answered(llm, prompt("the same words", "legal"))
+        plain = await answered(llm, prompt("the same words", PLAIN))
+        again = await answered(llm, prompt("the same words", "legal"))
     finally:
         await llm.close()
     assert plain[1].usage.cached_tokens == 0
     assert again[1].usage.cached_tokens > 0
-    assert plain[0] == alone(folder, whole[PLAIN], prompt("the same words", PLAIN))
-    assert first[0] == again[0] == alone(folder, whole["legal"], prompt("the same words", "legal"))
+    assert plain[0] == alone(folder / "base", whole[PLAIN], prompt("the same words", PLAIN))
+    legal = alone(folder / "base", whole["legal"], prompt("the same words", "legal"))
+    assert first[0] == again[0] == legal
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tinyllm import answered
 from tinymodels import IMAGE, save
 from transformers.cache_utils import DynamicCache
 
-from motet.components.base import Context, Resources, Setup
-from motet.components.frames import Completed, Frame, Message, Prompt, TextDelta
+from motet.components.base import Resources, Setup
+from motet.components.frames import Message, Prompt
 from motet.components.llm.hf import HfLlm
 from motet.components.llm.hfmodel import HfModel
 from motet.components.llm.hfprefix import PrefixCache, layers_of, marks_of
@@ -119,17 +118,6 @@ def prompt(*texts: str, **settings: Any) -> Prompt:
     return Prompt(messages, **{"max_tokens": 24} | settings)
 
 
-async def ask(llm: HfLlm, asked: Prompt) -> tuple[str, Completed]:
-    async def source() -> AsyncIterator[Frame]:
-        yield asked
-
-    async with aclosing(llm.run(source(), Context())) as answer:  # type: ignore[type-var]
-        frames = [frame async for frame in answer]
-    done = frames[-1]
-    assert isinstance(done, Completed)
-    return "".join(one.text for one in frames if isinstance(one, TextDelta)), done
-
-
 async def test_turns_and_callers_find_what_was_read_before(folders: dict[str, Path]) -> None:
     system = "You are careful and brief. " * 3
     answers: dict[int, list[str]] = {}
@@ -140,9 +128,9 @@ async def test_turns_and_callers_find_what_was_read_before(folders: dict[str, Pa
         llm = HfLlm(Setup("llm", str(folders["llama"]), options, Resources(), 4))
         await llm.load()
         try:
-            one, first = await ask(llm, prompt(system, "What is one?"))
-            other, second = await ask(llm, prompt(system, "And two?"))
-            turn, third = await ask(llm, prompt(system, "What is one?", "The first.", "Why?"))
+            one, first = await answered(llm, prompt(system, "What is one?"))
+            other, second = await answered(llm, prompt(system, "And two?"))
+            turn, third = await answered(llm, prompt(system, "What is one?", "The first.", "Why?"))
         finally:
             await llm.close()
         answers[mib] = [one, other, turn]
@@ -161,8 +149,8 @@ async def test_an_answer_counts_for_the_turn_after_it(folders: dict[str, Path]) 
     llm = HfLlm(Setup("llm", str(folders["llama"]), options, Resources(), 4))
     await llm.load()
     try:
-        said, first = await ask(llm, prompt("s", "abc", max_tokens=60))
-        _, second = await ask(llm, prompt("s", "abc", said, "more"))
+        said, first = await answered(llm, prompt("s", "abc", max_tokens=60))
+        _, second = await answered(llm, prompt("s", "abc", said, "more"))
     finally:
         await llm.close()
     whole = first.usage.input_tokens + len(said.encode())

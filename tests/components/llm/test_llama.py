@@ -13,17 +13,16 @@ import httpx
 import psutil
 import pytest
 import pytest_asyncio
+from running import ask, stream, text_of
 
 from motet.components.base import Context, Resources, Setup
 from motet.components.errors import (
     BadInput,
     ComponentFailed,
     DeadlineExceeded,
-    MissingRequirement,
 )
 from motet.components.frames import (
     Completed,
-    Frame,
     ImagePart,
     Message,
     Prompt,
@@ -32,10 +31,8 @@ from motet.components.frames import (
     ToolCall,
     Voice,
 )
-from motet.components.llm.gguf import gguf_file, hub_file
 from motet.components.llm.llama import LlamaLlm
 from motet.components.llm.llamachild import LlamaChild
-from motet.components.models import locate
 
 pytest.importorskip("xllamacpp")
 pytestmark = [
@@ -70,19 +67,6 @@ LIGHT = Tool(
 def question(text: str, **settings: object) -> Prompt:
     settings = {"temperature": 0.0, "max_tokens": 40} | settings
     return Prompt((SYSTEM, Message("user", text)), **settings)  # type: ignore[arg-type]
-
-
-async def stream(*frames: Frame) -> AsyncIterator[Frame]:
-    for frame in frames:
-        yield frame
-
-
-async def ask(llm: LlamaLlm, *frames: Frame) -> list[Frame]:
-    return [frame async for frame in llm.run(stream(*frames), Context())]
-
-
-def text_of(frames: list[Frame]) -> str:
-    return "".join(frame.text for frame in frames if isinstance(frame, TextDelta))
 
 
 def child(llm: LlamaLlm) -> LlamaChild:
@@ -310,17 +294,3 @@ async def test_a_broken_model_is_refused_with_the_engines_words(tmp_path: Path) 
     with pytest.raises(ComponentFailed, match=r"llama\.cpp did not start: .*\w"):
         await llm.load()
     await llm.close()
-
-
-async def test_models_are_found(tmp_path: Path) -> None:
-    assert gguf_file(None) == locate("smollm2-135m")
-    with pytest.raises(MissingRequirement, match=r"one \.gguf file; it has: none"):
-        gguf_file(str(tmp_path))
-    (tmp_path / "a.gguf").touch()
-    assert gguf_file(str(tmp_path)).name == "a.gguf"
-    assert LlamaLlm.requirements(Setup("llm", model="smollm2-135m")) == []
-    assert hub_file("a/b/c.gguf@main") == ("a/b", "c.gguf", "main")
-    assert hub_file("a/b/c.gguf") == ("a/b", "c.gguf", None)
-    assert [hub_file(name) for name in ("a/b", "./b/c.gguf", "smollm2-135m")] == [None] * 3
-    assert LlamaLlm.requirements(Setup("llm", model="a/b/c.gguf")) == []
-    assert "smollm2" in LlamaLlm.requirements(Setup("llm", model="smollm"))[0]
