@@ -27,16 +27,14 @@ SCRAPED_S = 5
 class DeploySettings:
     """What the manifests need to know beyond the graph.
 
-    `keys_secret` has the API keys (entry `api-keys`, and `metrics-key` for Prometheus).
+    `keys_secret` has the API keys (entry `api-keys`, and `metrics-key` for Prometheus) and what
+    seals ephemeral keys (`ephemeral-secret`), so that every one of the `gateways` knows them.
     `tls_secret` has `ca.crt`, `tls.crt`, `tls.key` for the connections between gateway and
     components. `models_claim` is a volume claim mounted read-only at /models. `surge` False
     replaces a pod by stopping it first, for clusters without a spare GPU. `node_images` are the
     images of nodes that need another than `image`: those on a GPU, say. `deletion_cost` lets the
     pods of components tell Kubernetes which of them has the fewest runs; its access rules take a
     right on the whole cluster to apply.
-
-    An ephemeral key is known to the gateway that made it, so several `gateways` suit clients with
-    keys of their own.
     """
 
     image: str

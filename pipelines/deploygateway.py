@@ -40,12 +40,14 @@ def container(naming: Naming, runtime: list[str]) -> Object:
     secret = naming.settings.keys_secret
     keys = {"name": secret, "key": "api-keys"}
     admin = {"name": secret, "key": "admin-keys", "optional": True}
+    ephemeral = {"name": secret, "key": "ephemeral-secret"}
     return {
         "name": "gateway",
         "command": command,
         "env": [
             {"name": "MOTET_API_KEYS", "valueFrom": {"secretKeyRef": keys}},
             {"name": "MOTET_ADMIN_KEYS", "valueFrom": {"secretKeyRef": admin}},
+            {"name": "MOTET_EPHEMERAL_SECRET", "valueFrom": {"secretKeyRef": ephemeral}},
         ],
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT},

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ..components.errors import BadInput, Flaw, MotetError, SpecError
 from .settings import Settings
@@ -21,8 +20,10 @@ logger = logging.getLogger("motet")
 DEFAULT_KEYS = "keys.json"
 """The key file within the data folder."""
 KEY_PREFIX = "mk-"
+EPHEMERAL_PREFIX = "ek_"
 PRIORITY_HEADER = "motet-priority"
 MOST_PRIORITY = 100
+KEY_ID_CHARS = 32
 
 
 class Unauthorized(MotetError):
@@ -42,7 +43,7 @@ class Principal:
     """Who asks: the key's name, and its limits (None: the server's). Anonymous is `name` "".
 
     `priority` is that of this request, at most `max_priority` (None: any). `admin` may change what
-    is served.
+    is served. `key_id` tells keys apart, those of one name too; "" is no key.
     """
 
     name: str = ""
@@ -52,6 +53,7 @@ class Principal:
     priority: int = 0
     max_priority: int | None = None
     admin: bool = False
+    key_id: str = ""
 
     def asking(self, priority: str | None) -> Principal:
         """The same with the priority that a request names, None if it names none.
@@ -104,6 +106,7 @@ class StoredKey:
             self.priority,
             self.priority if self.max_priority is None else self.max_priority,
             self.admin,
+            self.sha256[:KEY_ID_CHARS],
         )
 
 
@@ -163,8 +166,24 @@ class KeyRing:
             if hmac.compare_digest(stored.sha256, asked):
                 found = stored
         if found is None:
-            raise Unauthorized("the API key is unknown", where="key")
+            hint = "; ephemeral keys open /v1/realtime alone"
+            why = hint if key.startswith(EPHEMERAL_PREFIX) else ""
+            raise Unauthorized(f"the API key is unknown{why}", where="key")
         return found.principal()
+
+    def again(self, key_id: str) -> Principal:
+        """Who held the key of that id when it was checked, as they may be now; never an admin.
+
+        Raises:
+            Unauthorized: the key is gone, or there was none and one is needed now.
+        """
+        self._refresh()
+        if not key_id and not self.required:
+            return Principal()
+        found = [one for one in self._keys if key_id and one.sha256[:KEY_ID_CHARS] == key_id]
+        if not found:
+            raise Unauthorized("the API key that made the ephemeral key is gone", where="key")
+        return replace(found[0].principal(), admin=False)
 
 
 def load_keys(settings: Settings) -> KeyRing:
@@ -269,24 +288,3 @@ def bearer(headers: Mapping[str, str]) -> str | None:
     if scheme.lower() == "bearer" and key.strip():
         return key.strip()
     return headers.get("api-key") or None
-
-
-def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
-    """Whether a browser's page may use this server: its own pages, and the origins it names.
-
-    Programs send no Origin and are let through; without keys, this is what keeps a foreign web
-    page from talking to a server on its visitor's machine, also under a rebound name.
-    """
-    origin = headers.get("origin")
-    host = headers.get("host", "")
-    if settings.is_loopback and not loopback_name(host):
-        return False
-    if origin is None or origin in settings.allow_origins or "*" in settings.allow_origins:
-        return True
-    return urlsplit(origin).netloc == host
-
-
-def loopback_name(host: str) -> bool:
-    """Whether a Host header names this machine."""
-    name = urlsplit(f"//{host}").hostname or ""
-    return name in {"localhost", "::1", ""} or name.startswith("127.") or name == "testserver"

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..components.errors import Overloaded
 from .auth import Principal
+from .ephemeral import Sealed
 from .events import SessionPatch, invalid
 from .offer import offer_of, pipeline_for
 from .realtime.beta import from_beta, to_beta
 from .realtime.merge import merged
-from .realtime.settings import Kind, Settings
+from .realtime.settings import Kind, Offer, Settings
 from .server import Server, principal_of, server_of
 
-KEY_PREFIX = "ek_"
-MAX_SECRETS = 10_000
+router = APIRouter(tags=["realtime"])
 DEFAULT_LIFE_S = 600
 
 Ours = Annotated[Server, Depends(server_of)]
@@ -31,50 +28,31 @@ Asker = Annotated[Principal, Depends(principal_of)]
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What an ephemeral key stands for: who made it, and the session that it begins."""
+    """What an ephemeral key stands for now: whose it is, and the session that it begins."""
 
     principal: Principal
-    settings: Settings
     model: str | None
-    expires_at: float
+    kind: Kind
+    wish: SessionPatch
 
 
-class SecretStore:
-    """Ephemeral keys in memory, as hashes. A key can begin sessions until it expires."""
+async def secret_of(server: Server, key: str) -> Secret:
+    """Look at an ephemeral key. Its limits are those that the API key that made it has now, its
+    priority at most that of the request for it.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._secrets: dict[str, Secret] = {}
-
-    def make(
-        self, principal: Principal, settings: Settings, model: str | None, life_s: float
-    ) -> tuple[str, Secret]:
-        """A new key, returned this once. Its priority is at most that of the request for it.
-
-        Raises:
-            Overloaded: too many keys are out.
-        """
-        now = self._clock()
-        self._secrets = {k: s for k, s in self._secrets.items() if s.expires_at > now}
-        if len(self._secrets) >= MAX_SECRETS:
-            raise Overloaded(f"{MAX_SECRETS} ephemeral keys are out", retry_after_s=60)
-        key = KEY_PREFIX + secrets.token_urlsafe(32)
-        bounded = replace(principal, max_priority=principal.priority, admin=False)
-        secret = Secret(bounded, settings, model, now + life_s)
-        self._secrets[_digest(key)] = secret
-        return key, secret
-
-    def find(self, key: str) -> Secret | None:
-        """What the key stands for, None if it is unknown or has expired.
-
-        Looked up by hash: which keys exist can't be learnt from the time that takes.
-        """
-        secret = self._secrets.get(_digest(key))
-        return secret if secret is not None and secret.expires_at > self._clock() else None
-
-
-def _digest(key: str) -> str:
-    return hashlib.sha256(key.encode(errors="replace")).hexdigest()
+    Raises:
+        Unauthorized: it has expired, isn't this server's, or the API key that made it is gone.
+        RateLimited: that key has made its requests for now.
+    """
+    sealed = await server.ephemeral.read(key)
+    maker = server.keys.again(sealed.maker)
+    most = sealed.priority
+    if maker.max_priority is not None:
+        most = min(most, maker.max_priority)
+    principal = replace(maker, priority=most, max_priority=most)
+    server.rates.take(principal.name, principal.requests_per_minute, time.monotonic())
+    wish = SessionPatch.model_validate(sealed.session)
+    return Secret(principal, sealed.model, sealed.kind, wish)
 
 
 class _Body(BaseModel):
@@ -95,50 +73,44 @@ class SecretRequest(_Body):
     session: dict[str, Any] | None = None
 
 
-def router(store: SecretStore) -> APIRouter:
-    """The routes that make ephemeral keys, today's and the beta's."""
-    routes = APIRouter(tags=["realtime"])
+@router.post("/v1/realtime/client_secrets")
+async def client_secrets(body: SecretRequest, server: Ours, asker: Asker) -> dict[str, Any]:
+    """A key for a browser, and the session that it begins."""
+    life_s = (body.expires_after or Expiry()).seconds
+    made = await _make(server, asker, body.session or {}, "realtime", life_s)
+    session = made.settings.wire(made.offer, made.session_id, made.expires_at)
+    return {"value": made.key, "expires_at": made.expires_at, "session": session}
 
-    @routes.post("/v1/realtime/client_secrets")
-    async def client_secrets(body: SecretRequest, server: Ours, asker: Asker) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        life_s = (body.expires_after or Expiry()).seconds
-        made = _make(store, server, asker, body.session or {}, "realtime", life_s)
-        session = made.settings.wire(made.offer, made.session_id, made.expires_at)
-        return {"value": made.key, "expires_at": made.expires_at, "session": session}
 
-    @routes.post("/v1/realtime/sessions")
-    async def sessions(body: dict[str, Any], server: Ours, asker: Asker) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        return _beta(_make(store, server, asker, from_beta(body), "realtime", DEFAULT_LIFE_S))
+@router.post("/v1/realtime/sessions")
+async def sessions(body: dict[str, Any], server: Ours, asker: Asker) -> dict[str, Any]:
+    """The same as the beta asked for it."""
+    return _beta(await _make(server, asker, from_beta(body), "realtime", DEFAULT_LIFE_S))
 
-    @routes.post("/v1/realtime/transcription_sessions")
-    async def transcriptions(body: dict[str, Any], server: Ours, asker: Asker) -> dict[str, Any]:  # pyright: ignore[reportUnusedFunction]
-        session = from_beta(body) | {"type": "transcription"}
-        return _beta(_make(store, server, asker, session, "transcription", DEFAULT_LIFE_S))
 
-    return routes
+@router.post("/v1/realtime/transcription_sessions")
+async def transcriptions(body: dict[str, Any], server: Ours, asker: Asker) -> dict[str, Any]:
+    """The beta's keys for sessions that only transcribe."""
+    session = from_beta(body) | {"type": "transcription"}
+    return _beta(await _make(server, asker, session, "transcription", DEFAULT_LIFE_S))
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
     key: str
     settings: Settings
-    offer: Any
+    offer: Offer
     session_id: str
     expires_at: int
 
 
-def _make(
-    store: SecretStore,
-    server: Server,
-    asker: Principal,
-    session: dict[str, Any],
-    kind: Kind,
-    life_s: float,
+async def _make(
+    server: Server, asker: Principal, session: dict[str, Any], kind: Kind, life_s: float
 ) -> _Made:
     """Check the session that the key will begin, and make the key.
 
     Raises:
-        BadInput: a setting can't be.
+        BadInput: a setting can't be, or all of them are too long for a key.
     """
     try:
         patch = SessionPatch.model_validate(session)
@@ -148,9 +120,16 @@ def _make(
     model = model if isinstance(model, str) else None
     offer = offer_of(pipeline_for(server, model))
     settings = merged(Settings.initial(offer, patch.type or kind), patch, offer)
-    key, secret = store.make(asker, settings, model, life_s)
-    session_id = f"sess_{secrets.token_hex(10)}"
-    return _Made(key, settings, offer, session_id, int(secret.expires_at))
+    sealed = Sealed(
+        maker=asker.key_id,
+        priority=asker.priority,
+        model=model,
+        kind=settings.kind,
+        session=patch.model_dump(mode="json", exclude_unset=True),
+        expires_at=int(time.time() + life_s),
+    )
+    key = await server.ephemeral.make(sealed)
+    return _Made(key, settings, offer, f"sess_{secrets.token_hex(10)}", sealed.expires_at)
 
 
 def _beta(made: _Made) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from fastapi import Request
 
-from ..components.errors import BadInput, MotetError, nearest
+from ..components.errors import BadInput, Flaw, MotetError, SpecError, nearest
 from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes import runtime_of
@@ -23,9 +23,10 @@ from .auth import (
     Unauthorized,
     bearer,
     load_keys,
-    origin_allowed,
 )
+from .ephemeral import EphemeralKeys, ephemeral_keys
 from .metrics import Metrics
+from .origin import origin_allowed
 from .ratelimit import RateLimiter
 from .settings import Settings
 
@@ -49,6 +50,7 @@ class Server:
     settings: Settings
     pipelines: dict[str, Pipeline]
     keys: KeyRing
+    ephemeral: EphemeralKeys
     metrics: Metrics
     rates: RateLimiter = field(default_factory=RateLimiter)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -59,10 +61,12 @@ class Server:
         """A server for these graphs, on the runtime of the settings, not yet loaded.
 
         Raises:
-            SpecError: the keys are wrong.
+            SpecError: the keys are wrong, or two graphs have one name.
         """
+        check_names(graphs)
         pipelines = {graph.name: Pipeline(graph, runtime_for(graph, settings)) for graph in graphs}
-        return cls(settings, pipelines, load_keys(settings), Metrics(pipelines))
+        keys, ephemeral = load_keys(settings), ephemeral_keys(settings)
+        return cls(settings, pipelines, keys, ephemeral, Metrics(pipelines))
 
     @property
     def open_sessions(self) -> int:
@@ -143,6 +147,28 @@ class Server:
         close = get_close_matches(model or "", list(fitting), n=1, cutoff=_NEAR)
         name = model if model in fitting else (close or list(fitting))[0]
         return fitting[name]
+
+
+def check_names(graphs: Sequence[Graph]) -> None:
+    """Refuse pipelines of one name, of which a client could reach only one.
+
+    Raises:
+        SpecError: with every name that is taken twice, and the files that take it.
+    """
+    files: dict[str, list[str]] = {}
+    for graph in graphs:
+        files.setdefault(graph.name, []).append(graph.file or "one made in Python")
+    flaws = [
+        Flaw(
+            "name",
+            f"{name!r} is the name of {len(found)} pipelines ({', '.join(found)}); serve one of"
+            " them, or give each a name of its own",
+        )
+        for name, found in files.items()
+        if len(found) > 1
+    ]
+    if flaws:
+        raise SpecError(flaws)
 
 
 def takes(pipeline: Pipeline, frames: Sequence[str]) -> bool:

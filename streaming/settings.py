@@ -22,6 +22,9 @@ class Settings(BaseModel):
     `allow_origins` are the web origins, besides the server's own, whose pages may use it.
     `api_keys` may use what is served, `admin_keys` change it too (`motet reload`, `motet canary`).
     `data_dir` holds what must outlive the process (jobs, uploads, keys).
+    `ephemeral_secret` seals ephemeral keys, or what `ephemeral_secret_file` holds, or else a secret
+    that is made and kept beside the key file. Servers behind one name need the same one. Several:
+    the first makes keys, keys of all of them are good.
     `log_content` writes what users say and get into the log; off unless asked for.
     `runtime` is where components run: in this process, in worker processes, on Ray (deployed from
     here, or by a RayService as `motet deploy ray` writes it), or remote, at
@@ -41,6 +44,8 @@ class Settings(BaseModel):
     keys_file: Path | None = None
     api_keys: tuple[str, ...] = ()
     admin_keys: tuple[str, ...] = ()
+    ephemeral_secret: tuple[str, ...] = ()
+    ephemeral_secret_file: Path | None = None
     allow_origins: tuple[str, ...] = ()
     data_dir: Path = Path(".motet")
     max_sessions: Annotated[int, Field(ge=1)] = 64

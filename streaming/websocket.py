@@ -16,17 +16,20 @@ from ..components.frames import Fault
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.version import Version
 from .admission import Admission, Ticket
-from .auth import PRIORITY_HEADER, Principal, bearer, origin_allowed
+from .auth import EPHEMERAL_PREFIX, PRIORITY_HEADER, Principal, bearer
+from .events import SessionPatch
 from .observe import TurnRecord, log_content, record_turn
 from .offer import offer_of, pipeline_for
+from .origin import origin_allowed
 from .realtime.driver import Conversing, Driver
 from .realtime.effects import Report
 from .realtime.faults import ClientError, error_body
+from .realtime.merge import merged
 from .realtime.outgoing import FLUSH_LIMIT_S, Closed, Outgoing
 from .realtime.protocol import RealtimeProtocol
 from .realtime.settings import Settings
-from .secrets import SecretStore
 from .secrets import router as secret_routes
+from .secrets import secret_of
 from .server import Forbidden, Server
 
 DOOR = "realtime"
@@ -36,14 +39,14 @@ KEY_PROTOCOL = "openai-insecure-api-key."
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who connects, on what terms: an ephemeral key brings the settings to begin with.
+    """Who connects, on what terms: an ephemeral key brings the wishes to begin with.
 
     `wrap` puts the dialect of another door around the protocol.
     """
 
     principal: Principal
     model: str | None
-    settings: Settings | None = None
+    wish: SessionPatch | None = None
     timings: bool = False
     transcription: bool = False
     door: str = DOOR
@@ -56,9 +59,9 @@ def router(server: Server, admission: Admission | None = None) -> APIRouter:
     `admission` is what other doors that hold sessions share with this one; None makes its own
     from the server's settings.
     """
-    settings, secrets, routes = server.settings, SecretStore(), APIRouter()
+    settings, routes = server.settings, APIRouter()
     admission = admission or Admission(settings.max_sessions, settings.max_sessions_per_key)
-    routes.include_router(secret_routes(secrets))
+    routes.include_router(secret_routes)
 
     @routes.websocket("/v1/realtime")
     async def realtime(websocket: WebSocket) -> None:  # pyright: ignore[reportUnusedFunction]
@@ -66,7 +69,7 @@ def router(server: Server, admission: Admission | None = None) -> APIRouter:
         await websocket.accept(subprotocol="realtime" if "realtime" in offered else None)
         try:
             check_generation(websocket)
-            caller = identify(websocket, server, secrets)
+            caller = await identify(websocket, server)
             pipeline = pipeline_for(server, caller.model)
         except MotetError as error:
             await refuse(websocket, 1008, error, server)
@@ -101,7 +104,7 @@ def check_generation(websocket: WebSocket) -> None:
         raise ClientError("call_not_found", "There are no calls to join here.", "call_id")
 
 
-def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Caller:
+async def identify(websocket: WebSocket, server: Server) -> Caller:
     """Who connects, by header, by subprotocol (browsers can't set headers), or ephemeral key.
 
     Raises:
@@ -112,20 +115,16 @@ def identify(websocket: WebSocket, server: Server, secrets: SecretStore) -> Call
     offered: list[str] = websocket.scope.get("subprotocols") or []
     keys = (name.removeprefix(KEY_PROTOCOL) for name in offered if name.startswith(KEY_PROTOCOL))
     key = next(keys, None) or bearer(websocket.headers)
-    secret = secrets.find(key) if key else None
-    if secret is None:
+    timings, transcribes = query.get("timings") == "1", query.get("intent") == "transcription"
+    if key is None or not key.startswith(EPHEMERAL_PREFIX):
         principal = server.authenticate(websocket.headers, key)
-    elif origin_allowed(websocket.headers, server.settings):
-        principal = secret.principal.asking(websocket.headers.get(PRIORITY_HEADER))
-    else:
+        return Caller(principal, query.get("model"), None, timings, transcribes)
+    if not origin_allowed(websocket.headers, server.settings):
         raise Forbidden("this page may not connect; see --allow-origins", where="origin")
-    return Caller(
-        principal,
-        query.get("model") or (secret.model if secret is not None else None),
-        secret.settings if secret is not None else None,
-        query.get("timings") == "1",
-        query.get("intent") == "transcription",
-    )
+    secret = await secret_of(server, key)
+    principal = secret.principal.asking(websocket.headers.get(PRIORITY_HEADER))
+    model = query.get("model") or secret.model
+    return Caller(principal, model, secret.wish, timings, secret.kind == "transcription")
 
 
 async def hold(
@@ -138,6 +137,9 @@ async def hold(
             ended = await converse(websocket, server, pipeline, caller, outgoing)
         except Overloaded as error:
             await refuse(websocket, 1013, error, server)
+            return
+        except ClientError as error:
+            await refuse(websocket, 1008, error, server)
             return
         finally:
             server.metrics.bytes.labels(caller.door, "out").inc(outgoing.sent_bytes)
@@ -156,6 +158,7 @@ async def converse(
 
     Raises:
         Overloaded: the pipeline takes no more sessions.
+        ClientError: the pipeline, changed since, can't begin with what an ephemeral key wishes.
     """
     version = pipeline.pick()
     inner = begin(version, caller)
@@ -188,11 +191,13 @@ async def converse(
 def begin(version: Version, caller: Caller) -> RealtimeProtocol:
     """The protocol of a new session, with the bounds of the pipeline file."""
     offer, bounds = offer_of(version), version.graph.spec.sessions
-    kind = "transcription" if caller.transcription else "realtime"
+    settings = Settings.initial(offer, "transcription" if caller.transcription else "realtime")
+    if caller.wish is not None:
+        settings = merged(settings, caller.wish, offer)
     return RealtimeProtocol(
         offer,
         now_s=asyncio.get_running_loop().time(),
-        settings=caller.settings or Settings.initial(offer, kind),
+        settings=settings,
         timings=caller.timings,
         expires_at=int(time.time() + bounds.max_age_s),
         max_age_s=bounds.max_age_s,

@@ -40,7 +40,10 @@ def common(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--namespace", default="default")
     command.add_argument(
-        "--keys-secret", default="motet-keys", help="entries api-keys, metrics-key, admin-keys"
+        "--keys-secret",
+        default="motet-keys",
+        help="Secret (motet-keys) with the entries api-keys, metrics-key, ephemeral-secret (32"
+        " random characters, which seal ephemeral keys for all gateways) and, if wanted, admin-keys",
     )
     command.add_argument(
         "--tls-secret",
@@ -55,12 +58,7 @@ def common(command: argparse.ArgumentParser) -> None:
         metavar="NODE=IMAGE",
         help="another image for a node, one for its GPU, say; repeatable",
     )
-    command.add_argument(
-        "--gateways",
-        type=int,
-        default=1,
-        help="pods at the doors (1); an ephemeral key is good at the one that made it",
-    )
+    command.add_argument("--gateways", type=int, default=1, help="pods at the doors (1)")
 
 
 def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:

@@ -34,6 +34,13 @@ def add(commands: Commands) -> None:
         type=Path,
         help="file of `motet keys` (beyond this machine: keys.json in the data folder)",
     )
+    command.add_argument(
+        "--ephemeral-secret-file",
+        type=Path,
+        help="what seals ephemeral keys, the same for all servers behind one name: one secret of 32"
+        " random characters a line, the first makes keys, all open them; or set"
+        " MOTET_EPHEMERAL_SECRET (without either: ephemeral-secret, made beside the keys file)",
+    )
     command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
     command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
     command.add_argument("--max-sessions", type=int, help="conversations at once (64)")

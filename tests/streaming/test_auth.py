@@ -13,10 +13,10 @@ from motet.streaming.auth import (
     add_key,
     bearer,
     load_keys,
-    origin_allowed,
     read_keys,
     remove_key,
 )
+from motet.streaming.origin import origin_allowed
 from motet.streaming.settings import Settings, from_environment
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from motet.components.errors import BadInput
-from motet.pipelines import build
+from motet.components.errors import BadInput, SpecError
+from motet.pipelines import build, load
 from motet.pipelines.spec import PipelineSpec
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
@@ -47,6 +47,18 @@ def test_one_of_ours_that_cannot_do_it_is_not_replaced_in_silence() -> None:
         made.find("nothing", accepts=("TextInput",))
     with pytest.raises(BadInput, match=r"no pipeline of this server takes Audio"):
         made.find("echo", accepts=("Audio",))
+
+
+def test_a_name_that_stands_for_two_pipelines_is_refused(tmp_path: Path) -> None:
+    spec = {"name": "b", "nodes": {"n": {"use": "fakes:Echo"}}, "edges": ["input -> n -> output"]}
+    files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    for file in files:
+        file.write_text(yaml.safe_dump(spec))
+    graphs = [load("chat"), load("chat"), *map(load, files)]
+    with pytest.raises(SpecError) as error:
+        Server.make(graphs, Settings())
+    assert "'chat' is the name of 2 pipelines (chat, chat)" in str(error.value)
+    assert f"'b' is the name of 2 pipelines ({files[0]}, {files[1]})" in str(error.value)
 
 
 def test_a_start_that_fails_is_told_in_a_line(tmp_path: Path) -> None:
