@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
+from running import ask
 
-from motet.components.base import Context, Setup
+from motet.components.base import Setup
 from motet.components.errors import MissingRequirement
 from motet.components.frames import Audio, Frame, Samples, Spoken, TextDelta, Voice
 from motet.components.registry import component_class
@@ -32,11 +33,7 @@ async def hibari() -> AsyncIterator[HibariTts]:
 
 
 async def speak(tts: HibariTts, *frames: Frame) -> tuple[Samples, list[Spoken]]:
-    async def stream() -> AsyncIterator[Frame]:
-        for frame in frames:
-            yield frame
-
-    out = [frame async for frame in tts.run(stream(), Context())]
+    out = await ask(tts, *frames)
     pcm = np.concatenate([frame.pcm for frame in out if isinstance(frame, Audio)])
     return pcm, [frame for frame in out if isinstance(frame, Spoken)]
 

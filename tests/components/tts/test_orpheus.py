@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from running import ask
 from serving import listening
 from speechfakes import SpeechServer, written
 
-from motet.components.base import Context, Setup
+from motet.components.base import Setup
 from motet.components.errors import BadInput, ComponentFailed
 from motet.components.frames import AudioTokens, Frame, Spoken, TextDelta, Voice
 from motet.components.tts.orpheus import OrpheusTts
@@ -60,12 +61,8 @@ async def said(address: str, *frames: Frame) -> list[Frame]:
     component = OrpheusTts(Setup("tts", "orpheus", options))
     await component.load()
 
-    async def stream() -> AsyncIterator[Frame]:
-        for frame in frames:
-            yield frame
-
     try:
-        return [answer async for answer in component.run(stream(), Context())]
+        return await ask(component, *frames)
     finally:
         await component.close()
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import ask
 
-from motet.components.base import Context, Setup
+from motet.components.base import Setup
 from motet.components.errors import MissingRequirement, MotetError
-from motet.components.frames import Audio, Frame, TextDelta, Voice
+from motet.components.frames import Audio, TextDelta, Voice
 from motet.components.models import locate
 from motet.components.registry import component_class
 from motet.components.tts.phonemes import espeak_here, respell
@@ -29,11 +29,7 @@ TEXT = "She bought seven apples, and a loaf of bread at the corner shop."
 
 
 async def speak(tts: PiperTts, speed: float) -> np.ndarray:
-    async def stream() -> AsyncIterator[Frame]:
-        yield Voice("alloy", speed)
-        yield TextDelta(TEXT)
-
-    out = [frame async for frame in tts.run(stream(), Context())]
+    out = await ask(tts, Voice("alloy", speed), TextDelta(TEXT))
     audio = [frame for frame in out if isinstance(frame, Audio)]
     assert {frame.rate_hz for frame in audio} == {22050}
     return np.concatenate([frame.pcm for frame in audio])

@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 import numpy as np
 import pytest
+from running import ask, stream
 
 from motet.components.audio import Floats
 from motet.components.base import Context, Setup
@@ -42,15 +43,6 @@ class Tone(Speaker):
         return np.concatenate([silence, tone, silence]).astype(np.float32)
 
 
-async def stream(*frames: Frame) -> AsyncIterator[Frame]:
-    for frame in frames:
-        yield frame
-
-
-async def speak(tts: Speaker, *frames: Frame) -> list[Frame]:
-    return [frame async for frame in tts.run(stream(*frames), Context())]
-
-
 @pytest.fixture
 async def tone() -> AsyncIterator[Tone]:
     tts = Tone(Setup("tts"))
@@ -62,7 +54,7 @@ async def tone() -> AsyncIterator[Tone]:
 
 async def test_slices_join_and_audio_is_continuous(tone: Tone) -> None:
     text = "This is one.\n```\ncode\n```\nThis is **two**, and more: `x`. ✅\n\nThe last."
-    out = await speak(tone, *(TextDelta(char) for char in text))
+    out = await ask(tone, *(TextDelta(char) for char in text))
     spoken = [frame for frame in out if isinstance(frame, Spoken)]
     assert "".join(frame.text for frame in spoken) == text
     at_ms = 0.0
@@ -84,7 +76,7 @@ async def test_slices_join_and_audio_is_continuous(tone: Tone) -> None:
 
 
 async def test_silence_is_trimmed_and_pauses_are_between_clauses(tone: Tone) -> None:
-    out = await speak(tone, TextDelta("Ten chars. Ten chars."))
+    out = await ask(tone, TextDelta("Ten chars. Ten chars."))
     pcm = np.concatenate([frame.pcm for frame in out if isinstance(frame, Audio)])
     loud = np.flatnonzero(np.abs(pcm) > 300) / 16
     assert loud[0] < 30
@@ -96,7 +88,7 @@ async def test_silence_is_trimmed_and_pauses_are_between_clauses(tone: Tone) -> 
 
 async def test_unspoken_text_is_ignored_and_controls_pass_in_place(tone: Tone) -> None:
     clear = Clear()
-    out = await speak(
+    out = await ask(
         tone, TextDelta("First one. S"), TextDelta('{"a": 1}', spoken=False), clear, TextDelta("o.")
     )
     assert [frame.text for frame in out if isinstance(frame, Spoken)] == ["First one. ", "So."]
@@ -105,7 +97,7 @@ async def test_unspoken_text_is_ignored_and_controls_pass_in_place(tone: Tone) -
 
 
 async def test_voice_and_speed_count_from_the_next_clause(tone: Tone) -> None:
-    await speak(
+    await ask(
         tone,
         Voice("high", 1.5),
         TextDelta("First one. Second"),
@@ -117,7 +109,7 @@ async def test_voice_and_speed_count_from_the_next_clause(tone: Tone) -> None:
 
 @pytest.mark.parametrize("speed", [0.25, 0.5, 1.0, 2.0, 4.0, 99.0])
 async def test_speed_sets_the_length(tone: Tone, speed: float) -> None:
-    out = await speak(tone, Voice(speed=speed), TextDelta("x" * 100))
+    out = await ask(tone, Voice(speed=speed), TextDelta("x" * 100))
     end_ms = max(frame.end_ms for frame in out)  # type: ignore[attr-defined]
     assert end_ms == pytest.approx(2000 / min(speed, 4.0), rel=0.08, abs=100)
 
@@ -130,7 +122,7 @@ async def test_a_failing_clause_is_named_without_its_words(tone: Tone, word: str
             out.append(frame)
     assert word + " is" not in str(caught.value)
     assert any(isinstance(frame, Audio) for frame in out)
-    assert await speak(tone, TextDelta("Still works."))
+    assert await ask(tone, TextDelta("Still works."))
 
 
 async def test_no_more_than_one_clause_is_made_ahead(tone: Tone) -> None:

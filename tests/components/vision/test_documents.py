@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from documents import drawn, encoded, text_pdf
 from PIL import Image as Picture
+from running import ask
 
-from motet.components.base import Context, Resources, Setup
+from motet.components.base import Resources, Setup
 from motet.components.errors import BadInput
 from motet.components.frames import (
-    Frame,
     Image,
     ImagePart,
     MediaFile,
@@ -35,14 +35,6 @@ from motet.pipelines import Pipeline, load
 pytestmark = pytest.mark.timeout(60)
 
 
-async def collect(component: VisionOcr | PdfPages, *frames: Frame) -> list[Frame]:
-    async def source() -> AsyncIterator[Frame]:
-        for frame in frames:
-            yield frame
-
-    return [frame async for frame in component.run(source(), Context())]
-
-
 @pytest.fixture
 async def ocr() -> AsyncIterator[VisionOcr]:
     engine = VisionOcr(Setup("ocr", resources=Resources(1)))
@@ -55,7 +47,7 @@ async def test_pictures_of_a_prompt_become_their_text_in_place(ocr: VisionOcr) -
     shown = encoded(drawn("Invoice 4711", "Total 82.50 EUR"), "JPEG")
     blank = encoded(Picture.new("RGB", (200, 200), "white"))
     message = Message("user", "Look: what is due?", (ImagePart(shown, at=6), ImagePart(blank)))
-    (read,) = await collect(ocr, Prompt((message,)))
+    (read,) = await ask(ocr, Prompt((message,)))
     assert isinstance(read, Prompt)
     text = read.messages[0].text
     assert "nvoice 4711" in text
@@ -71,9 +63,9 @@ async def test_files_come_out_as_text_page_by_page(ocr: VisionOcr, tmp_path: Pat
     pdf = PdfPages(Setup("pdf"))
     found = []
     for name in ("text.pdf", "scan.pdf"):
-        found += await collect(pdf, MediaFile(str(tmp_path / name)))
+        found += await ask(pdf, MediaFile(str(tmp_path / name)))
     assert [type(frame) for frame in found] == [TextInput, Image]
-    read = await collect(ocr, *found)
+    read = await ask(ocr, *found)
     texts = [" ".join(frame.text.split()) for frame in read if isinstance(frame, TextInput)]
     assert texts == ["A page that holds its own text", "Scanned page one"]
 
@@ -167,7 +159,7 @@ def test_the_document_pipeline_takes_files_and_prompts() -> None:
 async def test_two_documents_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(encoded(drawn("one"), "PDF"))
     pdf = PdfPages(Setup("pdf"))
-    runs = [collect(pdf, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
+    runs = [ask(pdf, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
     found = await asyncio.gather(*runs)
     assert all(isinstance(one[0], Image) for one in found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import tinymodels
 from PIL import Image as Picture
+from running import ask
 
-from motet.components.base import Context, Resources, Setup
+from motet.components.base import Resources, Setup
 from motet.components.errors import BadInput
 from motet.components.frames import Embedding, Frame, ImagePart, Message, Prompt
 from motet.components.vision.encoder import VisionEncoder
@@ -54,11 +55,7 @@ def huge() -> bytes:
 
 
 async def look(encoder: VisionEncoder, *parts: ImagePart, **more: Any) -> list[Frame]:
-    async def source() -> AsyncIterator[Frame]:
-        yield Prompt((Message("user", "see", parts),), **more)
-
-    async with aclosing(encoder.run(source(), Context())) as frames:  # type: ignore[type-var]
-        return [frame async for frame in frames]
+    return await ask(encoder, Prompt((Message("user", "see", parts),), **more))
 
 
 def tokens(frames: list[Frame]) -> list[int]:

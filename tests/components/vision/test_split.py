@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,15 @@ import pytest
 import tinymodels
 import torch
 from PIL import Image as Picture
+from running import ask
 from tinymodels import IMAGE, save
 from transformers import AutoImageProcessor
 from transformers.cache_utils import DynamicCache
 
-from motet.components.base import Context, Resources, Setup
+from motet.components.base import Resources, Setup
 from motet.components.frames import (
     Completed,
     Embedding,
-    Frame,
     ImagePart,
     Message,
     Prompt,
@@ -58,14 +57,6 @@ def whole_inputs(folder: Path, kind: str, pixels: list[np.ndarray[Any, Any]]) ->
     images = [pixels] if kind in ("smolvlm", "idefics3") else pixels
     inputs = dict(processor(images=images, return_tensors="pt"))
     return {name: value for name, value in inputs.items() if name not in ("rows", "cols")}
-
-
-async def collect(component: Any, *frames: Frame) -> list[Frame]:
-    async def source() -> AsyncIterator[Frame]:
-        for frame in frames:
-            yield frame
-
-    return [frame async for frame in component.run(source(), Context())]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -125,11 +116,11 @@ async def test_components_write_what_the_whole_model_generates(
         prompt = Prompt(
             (Message("user", "See <image>?", (ImagePart(png(pixels), at=4),)),), max_tokens=12
         )
-        sent = await collect(encoder, prompt)
+        sent = await ask(encoder, prompt)
         assert [type(frame) for frame in sent] == [Embedding, Prompt]
         assert isinstance(sent[1], Prompt)
         assert sent[1].messages[0].images[0].data == b""
-        answer = await collect(llm, *sent)
+        answer = await ask(llm, *sent)
     finally:
         await encoder.close()
         await llm.close()
