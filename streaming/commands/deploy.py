@@ -42,8 +42,8 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keys-secret",
         default="motet-keys",
-        help="Secret (motet-keys) with the entries api-keys, metrics-key, ephemeral-secret (32 random"
-        " characters, which seal ephemeral keys for all gateways) and, if wanted, admin-keys",
+        help="Secret (motet-keys) with the entries api-keys, metrics-key, ephemeral-secret (32"
+        " random letters, which seal ephemeral keys for all gateways), and admin-keys if wanted",
     )
     command.add_argument(
         "--tls-secret",
