@@ -6,12 +6,21 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from .errors import ComponentFailed, MotetError, Overloaded
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting(Generic[Item, Result]):
+    item: Item
+    future: asyncio.Future[Result]
+    came_s: float
 
 
 class Batcher(Generic[Item, Result]):
@@ -51,14 +60,13 @@ class Batcher(Generic[Item, Result]):
         self._key = key
         self._cost = cost
         self._inline = inline
-        self._waiting: deque[tuple[Item, asyncio.Future[Result]]] = deque()
-        self._running: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._waiting: deque[_Waiting[Item, Result]] = deque()
+        self._running: list[_Waiting[Item, Result]] = []
         self._wake = asyncio.Event()
         self._pool: Executor | None = None
         self._task: asyncio.Task[None] | None = None
         self.batches = 0
         self.items = 0
-        self.busy_s = 0.0
 
     @property
     def waiting(self) -> int:
@@ -73,11 +81,14 @@ class Batcher(Generic[Item, Result]):
             ComponentFailed: the engine broke on it.
         """
         if len(self._waiting) >= self._bound:
+            self._waiting = deque(one for one in self._waiting if not one.future.done())
+        if len(self._waiting) >= self._bound:
             raise Overloaded(f"{self._bound} items wait already", where=self._name)
         if self._task is None:
             self._start()
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+        self._waiting.append(_Waiting(item, future, loop.time()))
         self._wake.set()
         return await future
 
@@ -86,60 +97,69 @@ class Batcher(Generic[Item, Result]):
         self._task = asyncio.create_task(self._serve(), name=f"{self._name} batches")
 
     async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._gather()
-            batch = self._take()
-            if not batch:
-                continue
-            self._running = batch
-            started = loop.time()
-            items = [item for item, _ in batch]
-            try:
-                if self._total(items) <= self._inline:
-                    results = self._infer(items)
-                else:
-                    results = await loop.run_in_executor(self._pool, self._infer, items)
-            except Exception as error:
-                results = [error] * len(batch)
-            self.busy_s += loop.time() - started
-            self.batches += 1
-            self.items += len(batch)
-            self._running = []
-            for (_, future), result in zip(batch, results, strict=True):
-                self._settle(future, result)
+            self._running = batch = self._take()
+            if batch:
+                results = await self._run([one.item for one in batch])
+                self._running = []
+                for one, result in zip(batch, results, strict=True):
+                    self._settle(one.future, result)
+
+    async def _run(self, items: list[Item]) -> Sequence[Result | BaseException]:
+        self.batches += 1
+        self.items += len(items)
+        try:
+            if sum(map(self._cost_of, items)) <= self._inline:
+                results = self._infer(items)
+            else:
+                loop = asyncio.get_running_loop()
+                results = await loop.run_in_executor(self._pool, self._infer, items)
+            if len(results) != len(items):
+                raise ValueError(f"the engine gave {len(results)} results for {len(items)} items")
+        except Exception as error:
+            return [error] * len(items)
+        return results
 
     async def _gather(self) -> None:
+        """Wait for a first item, then for others until the window ends or a batch is full."""
         while not self._waiting:
             self._wake.clear()
             await self._wake.wait()
-        if self._window_s and self._total(self._items()) < self._size:
-            await asyncio.sleep(self._window_s)
+        ends_s = self._waiting[0].came_s + self._window_s
+        clock = asyncio.get_running_loop().time
+        while (left_s := ends_s - clock()) > 0 and not self._full():
+            self._wake.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await self._wake.wait()
 
-    def _items(self) -> list[Item]:
-        return [item for item, _ in self._waiting]
+    def _full(self) -> bool:
+        return sum(self._cost_of(one.item) for one in self._waiting) >= self._size
 
-    def _total(self, items: list[Item]) -> int:
-        return len(items) if self._cost is None else sum(map(self._cost, items))
+    def _cost_of(self, item: Item) -> int:
+        return 1 if self._cost is None else self._cost(item)
 
-    def _take(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+    def _take(self) -> list[_Waiting[Item, Result]]:
         """The next batch: waiting items of one key, in order, without those given up."""
-        batch: list[tuple[Item, asyncio.Future[Result]]] = []
-        later: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        batch: list[_Waiting[Item, Result]] = []
+        later: deque[_Waiting[Item, Result]] = deque()
         first: object = None
         total = 0
         while self._waiting:
-            pair = self._waiting.popleft()
-            if pair[1].done():
+            one = self._waiting.popleft()
+            if one.future.done():
                 continue
-            key = self._key(pair[0]) if self._key else None
-            total += self._cost(pair[0]) if self._cost else 1
-            if not batch:
-                first = key
-            elif total > self._size:
-                later.append(pair)
+            key = self._key(one.item) if self._key else None
+            if batch and key != first:
+                later.append(one)
+                continue
+            total += self._cost_of(one.item)
+            if batch and total > self._size:
+                later.append(one)
                 break
-            (batch if key == first else later).append(pair)
+            first = key
+            batch.append(one)
         self._waiting.extendleft(reversed(later))
         return batch
 
@@ -161,8 +181,8 @@ class Batcher(Generic[Item, Result]):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        for _, future in (*self._running, *self._waiting):
-            self._settle(future, ComponentFailed("closed while it waited", where=self._name))
+        for one in (*self._running, *self._waiting):
+            self._settle(one.future, ComponentFailed("closed while it waited", where=self._name))
         self._running = []
         self._waiting.clear()
         if self._pool is not None:

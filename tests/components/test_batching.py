@@ -110,3 +110,50 @@ async def test_items_of_different_keys_keep_apart_and_in_order() -> None:
     assert await asyncio.gather(*(batcher(n) for n in range(6))) == [0, 2, 4, 6, 8, 10]
     assert engine.batches == [[0, 2, 4], [1, 3, 5]]
     await batcher.close()
+
+
+async def test_items_of_other_keys_take_no_room_in_a_batch() -> None:
+    engine = Engine()
+    batcher = Batcher(engine, size=3, window_ms=5, key=lambda item: item % 2)
+    await asyncio.gather(*(batcher(n) for n in range(6)))
+    assert engine.batches == [[0, 2, 4], [1, 3, 5]]
+    await batcher.close()
+
+
+async def test_a_full_batch_does_not_wait_for_its_window() -> None:
+    batcher = Batcher(Engine(), size=2, window_ms=3_600_000)
+    tasks = [asyncio.create_task(batcher(1))]
+    await asyncio.sleep(0.01)
+    tasks.append(asyncio.create_task(batcher(2)))
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(*tasks) == [2, 4]
+    await batcher.close()
+
+
+async def test_those_who_left_are_no_part_of_the_bound() -> None:
+    engine = Engine()
+    batcher = Batcher(engine, size=1, bound=2)
+    engine.gate.clear()
+    first = asyncio.create_task(batcher(1))
+    await asyncio.sleep(0.01)
+    left = [asyncio.create_task(batcher(n)) for n in (2, 3)]
+    await asyncio.sleep(0)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    last = asyncio.create_task(batcher(4))
+    await asyncio.sleep(0)
+    engine.gate.set()
+    assert await asyncio.gather(first, last) == [2, 8]
+    await batcher.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+async def test_an_engine_that_miscounts_fails_its_batch_and_serves_the_next(count: int) -> None:
+    answers = iter([[7] * count, [8, 9]])
+    batcher = Batcher(lambda items: next(answers), size=2)
+    told = await asyncio.gather(batcher(1), batcher(2), return_exceptions=True)
+    assert [type(one) for one in told] == [ComponentFailed] * 2
+    assert f"{count} results for 2 items" in str(told[0])
+    assert await asyncio.gather(batcher(1), batcher(2)) == [8, 9]
+    await batcher.close()
