@@ -15,12 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..components.audio import to_float
 from ..components.errors import BadInput, ComponentFailed, MotetError
-from ..components.frames import Audio, Frame, TextDelta, Voice
+from ..components.frames import Audio, Frame, TextDelta
 from ..components.media_mix import Resampler
 from ..components.media_write import MEDIA_TYPES, AudioFormat, SpeechEncoder
 from .auth import Principal
 from .problems import of_error
 from .server import Server, principal_of, server_of
+from .voices import wished
 
 router = APIRouter()
 
@@ -37,7 +38,7 @@ class VoiceId(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """The body. A voice that the engine doesn't have means its default one."""
+    """The body. A voice of OpenAI's that the engine doesn't have means its default one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,7 +57,11 @@ async def speech(
     server: Annotated[Server, Depends(server_of)],
     asker: Annotated[Principal, Depends(principal_of)],
 ) -> Response:
-    """Speak a text. The answer begins with the first clause; hanging up stops the work."""
+    """Speak a text. The answer begins with the first clause; hanging up stops the work.
+
+    Raises:
+        BadInput: the engine has no such voice, and OpenAI hasn't either.
+    """
     if body.instructions:
         raise BadInput(
             "no voice here follows instructions; leave it out, and choose `voice` and `speed`",
@@ -64,7 +69,7 @@ async def speech(
         )
     pipeline = server.find(body.model, accepts=["TextDelta"])
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
-    said = (Voice(name, body.speed), TextDelta(body.input))
+    said = (wished(name, body.speed), TextDelta(body.input))
     run = pipeline.ask(*said, key=asker.name, priority=asker.priority)
     heard = _audio(run)
     first = await anext(heard, None)

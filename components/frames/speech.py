@@ -137,10 +137,14 @@ class Transcript(Frame):
 
 @dataclass(frozen=True, slots=True)
 class Voice(Frame):
-    """How to speak from here on. `name` None is the engine's default; `speed` in 0.25..4."""
+    """How to speak from here on. `name` None is the engine's default; `speed` in 0.25..4.
+
+    A name that the engine doesn't have is its default too, unless it is to be `exact`.
+    """
 
     name: str | None = None
     speed: float = 1.0
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ..frames import AudioTokens, Control, Frame, Spoken, TextDelta, Voice
 from ..httpstream import Endpoint, StreamClient
 from .orpheustokens import CODES, OrpheusTokens
 from .sentences import Clause, Clauses
+from .speaker import no_voice
 
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
 FRAME_MS = 2048 * 1000 / 24_000
@@ -162,6 +163,8 @@ class OrpheusTts(Component):
                 where=self.setup.node,
                 param="speed",
             )
+        if frame.exact and frame.name is not None and frame.name not in self._options.voices:
+            raise no_voice(frame.name, self.voices(), where=self.setup.node)
         return self._pick(frame.name)
 
     def _pick(self, name: str | None) -> str:

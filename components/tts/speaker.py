@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,7 +17,7 @@ from pydantic import Field
 from ..audio import Floats
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed
+from ..errors import BadInput, ComponentFailed
 from ..frames import Audio, Control, Frame, Samples, Spoken, TextDelta, Voice
 from .sentences import Clause, Clauses, Cuts
 from .shape import clip, stretch
@@ -26,6 +26,7 @@ Value = TypeVar("Value")
 log = logging.getLogger("motet.tts")
 
 SLOWEST, FASTEST = 0.25, 4.0
+MOST_NAMED = 20
 
 
 class SpeakerOptions(Options):
@@ -64,8 +65,7 @@ class Speaker(Component):
 
     Each clause goes out as a `Spoken`, then its `Audio`. One clause is made while the one before
     is taken; further ones wait until somebody wants them, so an answer that nobody hears to the
-    end isn't synthesised to the end. A `Voice` counts from the next clause on; a name that the
-    engine doesn't have means its default voice.
+    end isn't synthesised to the end. A `Voice` counts from the next clause on.
     """
 
     accepts = (TextDelta, Voice)
@@ -106,11 +106,17 @@ class Speaker(Component):
         if batcher is not None:
             await batcher.close()
 
-    def pick(self, name: str | None) -> str:
-        """The voice for a name that a client gave."""
+    def pick(self, name: str | None, *, exact: bool = False) -> str:
+        """The voice for a name that a client gave: the default one if the engine has none of it.
+
+        Raises:
+            BadInput: it has none, and is to have it `exact`.
+        """
         known = self.voices()
         if name in known:
             return name
+        if exact and name is not None:
+            raise no_voice(name, known, where=self.setup.node)
         preferred = self._speaking.voice
         fallback = preferred if preferred in known else known[0]
         if name is not None:
@@ -154,6 +160,7 @@ class Speaker(Component):
         clauses, voice, count, pause_ms = Clauses(cuts), Voice(), 0, 0
         async for part in _clauses(frames, clauses):
             if isinstance(part, Voice):
+                self.pick(part.name, exact=part.exact)
                 voice = part
             elif isinstance(part, Control):
                 yield part
@@ -197,6 +204,17 @@ class Speaker(Component):
         samples = stretch(samples, self.rate_hz, speed / job.speed)
         gain_db = self.gain_db if self._speaking.gain_db is None else self._speaking.gain_db
         return clip(samples, self.rate_hz, 10 ** (gain_db / 20), where=self.setup.node)
+
+
+def no_voice(name: str, known: Sequence[str], *, where: str) -> BadInput:
+    """What is said of a voice that an engine doesn't have."""
+    rest = len(known) - MOST_NAMED
+    more = f" and {rest} more, see /v1/audio/voices" if rest > 0 else ""
+    return BadInput(
+        f"no voice {name!r:.60}; possible: {', '.join(known[:MOST_NAMED])}{more}",
+        where=where,
+        param="voice",
+    )
 
 
 async def _clauses(

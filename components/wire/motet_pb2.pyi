@@ -286,12 +286,14 @@ class Completed(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., first_ms: _Optional[float] = ...) -> None: ...
 
 class Voice(_message.Message):
-    __slots__ = ("name", "speed")
+    __slots__ = ("name", "speed", "exact")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SPEED_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
     name: str
     speed: float
-    def __init__(self, name: _Optional[str] = ..., speed: _Optional[float] = ...) -> None: ...
+    exact: bool
+    def __init__(self, name: _Optional[str] = ..., speed: _Optional[float] = ..., exact: _Optional[bool] = ...) -> None: ...
 
 class Spoken(_message.Message):
     __slots__ = ("text", "start_ms", "end_ms", "compute_ms")

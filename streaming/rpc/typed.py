@@ -25,6 +25,7 @@ from ...components.frames import (
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.codec import Codec
 from ...components.wire.motet_pb2_grpc import MotetServicer
+from ..voices import wished
 from .door import Caller, Door
 from .run import Reader, run_component, run_pipeline
 from .sound import Decoder, Encoder, Format, audio_of, frames_of, unwrap
@@ -272,4 +273,4 @@ def voice_of(name: str | None, speed: float) -> Voice:
     """
     if not 0.25 <= speed <= 4:
         raise BadInput(f"speed is {speed}; possible: 0.25 to 4", where="speed", param="speed")
-    return Voice(name or None, speed)
+    return wished(name or None, speed)

@@ -100,6 +100,15 @@ async def test_a_speed_is_refused_not_ignored(server: tuple[SpeechServer, str]) 
         await said(server[1], Voice(None, 1.5), TextDelta("Hello."))
 
 
+async def test_a_voice_that_must_be_is_refused(server: tuple[SpeechServer, str]) -> None:
+    speech, address = server
+    with pytest.raises(BadInput, match="no voice 'alloy'; possible: tara, leah"):
+        await said(address, Voice("alloy", exact=True), TextDelta("Hello."))
+    assert speech.asked == []
+    await said(address, Voice("alloy"), TextDelta("Hello."))
+    assert "tara: " in speech.asked[0]["prompt"]
+
+
 def test_codes_are_what_the_codec_takes() -> None:
     frame = AudioTokens(np.array([1] * 7, np.int32))
     assert frame.codec == "snac_24khz"

@@ -9,38 +9,13 @@ from contextlib import aclosing
 import numpy as np
 import pytest
 from running import ask, stream
+from tonefake import Tone
 
-from motet.components.audio import Floats
 from motet.components.base import Context, Setup
-from motet.components.errors import ComponentFailed
+from motet.components.errors import BadInput, ComponentFailed
 from motet.components.frames import Audio, Clear, Control, Frame, Spoken, TextDelta, Voice
 from motet.components.tts.shape import clip, fade, soften, stretch, trim
-from motet.components.tts.speaker import Speaker
-
-
-class Tone(Speaker):
-    """Speaks a tone of 20 ms per character, with a second of silence on both sides."""
-
-    rate_hz = 16000
-    speeds = (0.5, 2.0)
-
-    def open(self) -> None:
-        self.asked: list[tuple[str, str, float]] = []
-
-    def voices(self) -> list[str]:
-        return ["low", "high"]
-
-    def synthesize(self, text: str, voice: str, speed: float) -> Floats:
-        self.asked.append((text, voice, speed))
-        if "break" in text:
-            raise RuntimeError("no such sound")
-        if "nan" in text:
-            return np.full(1600, np.nan, np.float32)
-        length = int(len(text) * 320 / speed)
-        pitch_hz = 200 if voice == "low" else 400
-        tone = 0.3 * np.sin(np.arange(length) * 2 * np.pi * pitch_hz / 16000)
-        silence = np.zeros(16000)
-        return np.concatenate([silence, tone, silence]).astype(np.float32)
+from motet.components.tts.speaker import no_voice
 
 
 @pytest.fixture
@@ -105,6 +80,22 @@ async def test_voice_and_speed_count_from_the_next_clause(tone: Tone) -> None:
         TextDelta(" one."),
     )
     assert tone.asked == [("First one.", "high", 1.5), ("Second one.", "low", 2.0)]
+
+
+async def test_a_voice_that_must_be_is_refused_before_a_word_is_spoken(tone: Tone) -> None:
+    with pytest.raises(BadInput, match="no voice 'nobody'; possible: low, high") as caught:
+        await ask(tone, Voice("nobody", exact=True), TextDelta("A word."))
+    assert caught.value.param == "voice"
+    assert tone.asked == []
+    await ask(tone, Voice("high", exact=True), TextDelta("A word."))
+    assert tone.asked == [("A word.", "high", 1.0)]
+
+
+def test_of_many_voices_some_are_named() -> None:
+    many = [f"p{n}" for n in range(904)]
+    message = str(no_voice("x" * 999, many, where="tts"))
+    assert "p19 and 884 more" in message
+    assert len(message) < 300
 
 
 @pytest.mark.parametrize("speed", [0.25, 0.5, 1.0, 2.0, 4.0, 99.0])
