@@ -31,9 +31,12 @@ async def alive() -> dict[str, str]:
 
 @router.get("/readyz")
 async def ready(server: Ours) -> JSONResponse:
-    """Whether every pipeline takes work now; 503 while loading, draining or broken."""
+    """Whether every pipeline takes work now; 503 while loading, draining or broken. `down` names
+    tasks of the server that don't work; `/v1/status` says why."""
     states = {name: pipeline.ready for name, pipeline in server.pipelines.items()}
-    return JSONResponse({"ready": server.ready, "pipelines": states}, 200 if server.ready else 503)
+    body: dict[str, Any] = {"ready": server.ready, "pipelines": states}
+    body |= {"down": server.upkeep.down} if server.upkeep.down else {}
+    return JSONResponse(body, 200 if server.ready else 503)
 
 
 @router.get("/metrics")
@@ -49,6 +52,7 @@ async def status(server: Ours, asker: Asker) -> dict[str, Any]:
         "object": "status",
         "ready": server.ready,
         "pipelines": [pipeline_status(pipeline) for pipeline in server.pipelines.values()],
+        "tasks": server.upkeep.status(),
     }
 
 

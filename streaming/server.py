@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -29,6 +29,7 @@ from .metrics import Metrics
 from .origin import origin_allowed
 from .ratelimit import RateLimiter
 from .settings import Settings
+from .upkeep import Upkeep
 
 _NEAR = 0.75
 """How alike a name must be to one of ours to be a slip of it; "chatt" and "chat" are by 0.89."""
@@ -44,7 +45,8 @@ class Forbidden(MotetError):
 class Server:
     """What a running server is made of. Made once; the doors get it from `app.state.server`.
 
-    `failure` is why it couldn't start.
+    `failure` is why it couldn't start. `on_change` are called when other versions of pipelines are
+    served than before.
     """
 
     settings: Settings
@@ -53,8 +55,13 @@ class Server:
     ephemeral: EphemeralKeys
     metrics: Metrics
     rates: RateLimiter = field(default_factory=RateLimiter)
+    upkeep: Upkeep = field(default_factory=Upkeep)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     failure: MotetError | None = None
+    on_change: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def __post_init__(self) -> None:
+        self.metrics.registry.register(self.upkeep)
 
     @classmethod
     def make(cls, graphs: Sequence[Graph], settings: Settings) -> Server:
@@ -73,6 +80,11 @@ class Server:
         """Sessions of all pipelines, requests among them."""
         return sum(pipeline.versions.sessions for pipeline in self.pipelines.values())
 
+    def changed(self) -> None:
+        """Tell the doors that other versions are served now."""
+        for told in self.on_change:
+            told()
+
     def drain(self) -> None:
         """Take no more sessions; those that run go on."""
         for pipeline in self.pipelines.values():
@@ -80,8 +92,9 @@ class Server:
 
     @property
     def ready(self) -> bool:
-        """Whether every pipeline can take work."""
-        return not self.stopping.is_set() and all(p.ready for p in self.pipelines.values())
+        """Whether every pipeline can take work, and every task of the server does its own."""
+        ready = all(pipeline.ready for pipeline in self.pipelines.values())
+        return ready and not self.stopping.is_set() and not self.upkeep.down
 
     def authenticate(self, headers: Mapping[str, str], key: str | None = None) -> Principal:
         """Who asks, by the headers, or by a key that came another way.

@@ -77,6 +77,7 @@ class VideoJobs:
             limit=limit,
             pipelines=self._makers(),
             oldest_first=oldest_first,
+            results=True,
         )
         return [seen(job) for job in found]
 

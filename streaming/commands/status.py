@@ -50,7 +50,16 @@ def render(answer: dict[str, Any]) -> str:
             lines += [event_line(one) for one in pipeline["events"][-EVENTS:]]
         nodes = [node for version in versions for node in version["nodes"]]
         lines += table([HEAD, *(node_row(node) for node in nodes)])
+    lines += [task_line(task) for task in answer["tasks"] if not task["up"]]
     return "\n".join(lines)
+
+
+def task_line(task: dict[str, Any]) -> str:
+    """A task of the server that doesn't work."""
+    return (
+        f"{task['name']}: down for {task['down_s']:.0f} s, begun again {task['restarts']} times:"
+        f" {task['reason']}"
+    )
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,8 +16,9 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from ...components.errors import MotetError
+from ..upkeep import Watch
 from .embedded import Embedded
-from .schema import TABLES, VERSION
+from .schema import QUEUE_INDEX, TABLES, VERSION
 
 log = logging.getLogger("motet.jobs")
 
@@ -28,6 +28,7 @@ Params = Sequence[Any] | Mapping[str, Any] | None
 
 _LOCK = 0x6D6F7465
 _POOL = 12
+_PATIENCE_S = 10.0
 _WATCH_S = 1.0
 
 
@@ -90,13 +91,13 @@ class Database:
             min_size=2,
             max_size=_POOL,
             open=False,
-            timeout=30,
+            timeout=_PATIENCE_S,
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
             kwargs={"row_factory": dict_row, "autocommit": True},
         )
         await self._pool.open(wait=True, timeout=30)
         connector = PsycopgConnector(
-            conninfo=url, pool_factory=_queue_pool, min_size=1, max_size=16
+            conninfo=url, pool_factory=_queue_pool, min_size=1, max_size=16, timeout=_PATIENCE_S
         )
         self.queue = App(connector=connector)
         await self.queue.open_async()
@@ -123,14 +124,21 @@ class Database:
             return False
         return True
 
-    async def watch(self) -> None:
-        """Look every second whether an embedded server lives, until cancelled."""
-        while self._embedded is not None:
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the server is our own, to be started again when it is gone."""
+        return self._embedded is not None
+
+    async def watch(self, watch: Watch) -> None:
+        """Look every second whether an embedded server lives, until cancelled.
+
+        Raises:
+            Exception: it can't be started.
+        """
+        while True:
+            await self.heal()
+            watch.works()
             await asyncio.sleep(_WATCH_S)
-            try:
-                await self.heal()
-            except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-                log.warning("the embedded PostgreSQL can't be started yet: %s", error)
 
     async def _prepare(self, url: str) -> None:
         """Our tables and Procrastinate's, made by one process at a time."""
@@ -140,22 +148,16 @@ class Database:
             raise MotetError(f"can't be reached: {error}", where="database") from error
         async with connection:
             await connection.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-            await connection.execute(TABLES)
-            row = await (await connection.execute("SELECT version FROM motet_schema")).fetchone()
-            if row is None:
+            if await _version(connection) < VERSION:
+                await connection.execute(TABLES)
+                found = await connection.execute("SELECT to_regclass('procrastinate_jobs')")
+                if (await found.fetchone() or (None,))[0] is None:
+                    app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=2))
+                    async with app.open_async():
+                        await app.schema_manager.apply_schema_async()
+                await connection.execute(QUEUE_INDEX)
+                await connection.execute("DELETE FROM motet_schema")
                 await connection.execute("INSERT INTO motet_schema VALUES (%s)", (VERSION,))
-            elif row[0] < VERSION:
-                await connection.execute("UPDATE motet_schema SET version = %s", (VERSION,))
-            elif row[0] > VERSION:
-                raise MotetError(
-                    f"its tables are of version {row[0]}, this program knows {VERSION}",
-                    where="database",
-                )
-            found = await connection.execute("SELECT to_regclass('procrastinate_jobs')")
-            if (await found.fetchone() or (None,))[0] is None:
-                app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=2))
-                async with app.open_async():
-                    await app.schema_manager.apply_schema_async()
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
 
     async def execute(self, query: QueryNoTemplate, values: Params = None) -> list[DictRow]:
@@ -190,3 +192,21 @@ class Database:
             await self.queue.close_async()
         if self._pool is not None:
             await self._pool.close()
+
+
+async def _version(connection: psycopg.AsyncConnection) -> int:
+    """The version of the tables that are there, 0 where there are none.
+
+    Raises:
+        MotetError: they are newer than this program.
+    """
+    found = await connection.execute("SELECT to_regclass('motet_schema')")
+    if (await found.fetchone() or (None,))[0] is None:
+        return 0
+    row = await (await connection.execute("SELECT version FROM motet_schema")).fetchone()
+    version: int = row[0] if row else 0
+    if version > VERSION:
+        raise MotetError(
+            f"its tables are of version {version}, this program knows {VERSION}", where="database"
+        )
+    return version

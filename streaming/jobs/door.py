@@ -1,46 +1,162 @@
-"""Where the app meets jobs: opened with it where a pipeline takes files or makes them."""
+"""Where the app meets jobs: their routes are always there, their engine starts once it is needed."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
 
-from fastapi import FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 
-from ..server import Server, takes
+from ...components.errors import MotetError
+from ..auth import Principal
+from ..server import Server, principal_of, server_of, takes
 
+if TYPE_CHECKING:
+    from .service import Jobs
+
+logger = logging.getLogger("motet")
 PACKAGES = ("procrastinate", "psycopg", "httpx_secure")
 
 
+class NoJobs(MotetError):
+    """This server keeps no jobs."""
+
+    code = "not_found"
+
+
+def can_run() -> bool:
+    """Whether the extra is installed."""
+    return all(importlib.util.find_spec(name) is not None for name in PACKAGES)
+
+
 def has_jobs(server: Server) -> bool:
-    """Whether this server keeps jobs: the extra is installed, and there is something to run or a
-    database was given."""
-    if any(importlib.util.find_spec(name) is None for name in PACKAGES):
-        return False
+    """Whether this server keeps jobs: the extra is installed, and what is served now has something
+    to run, or a database was given."""
     given = server.settings.database_url is not None
-    made = server.pipelines.values()
-    return given or any(takes(pipeline, ["MediaFile", "Generate"]) for pipeline in made)
+    served = server.pipelines.values()
+    needed = given or any(takes(pipeline, ["MediaFile", "Generate"]) for pipeline in served)
+    return needed and can_run()
 
 
-def install(app: FastAPI, server: Server) -> None:
-    """Add the routes of jobs and webhooks."""
-    if has_jobs(server):
+def none_here(server: Server) -> NoJobs:
+    """Why this server keeps no jobs."""
+    if not can_run():
+        return NoJobs(
+            f"no jobs are kept here: they need {', '.join(PACKAGES)}; pip install 'motet[batch]'",
+            where="jobs",
+        )
+    return NoJobs(
+        "no jobs are kept here: no pipeline of this server takes files or makes pictures or clips;"
+        f" it serves: {', '.join(server.pipelines) or 'none'}",
+        where="jobs",
+    )
+
+
+class JobsDoor:
+    """The way to a server's jobs. One task owns their engine, from the first need until `close`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._opened: asyncio.Future[Jobs] | None = None
+
+    async def jobs(self) -> Jobs:
+        """The jobs, once their engine runs, which stays when what needed it is served no more.
+
+        Raises:
+            NoJobs: nothing here needs them.
+            MotetError: the engine can't be started; the next who asks tries again.
+        """
+        return await asyncio.shield(self._opened or self._begin())
+
+    def follow(self) -> None:
+        """Start the engine if what is served now needs it: jobs may be waiting from before."""
+        if self._opened is None and has_jobs(self._server):
+            self._begin().add_done_callback(_told)
+
+    def _begin(self) -> asyncio.Future[Jobs]:
+        if self._stop.is_set() or not has_jobs(self._server):
+            raise none_here(self._server)
+        self._opened = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(self._opened), name="jobs engine")
+        return self._opened
+
+    async def _run(self, opened: asyncio.Future[Jobs]) -> None:
+        from .service import Jobs
+
+        concurrency = self._server.settings.job_concurrency
+        try:
+            async with Jobs(self._server).serving(concurrency=concurrency) as jobs:
+                opened.set_result(jobs)
+                await self._stop.wait()
+        except Exception as error:
+            if opened.done():
+                raise
+            self._opened = None
+            opened.set_exception(error)
+        finally:
+            opened.cancel()
+
+    async def close(self) -> None:
+        """Stop the engine; jobs at work begin again elsewhere or later."""
+        self._stop.set()
+        if self._task is None or self._opened is None:
+            return
+        if not self._opened.done():
+            self._task.cancel()
+        (ended,) = await asyncio.gather(self._task, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
+
+
+def _told(opened: asyncio.Future[Jobs]) -> None:
+    error = None if opened.cancelled() else opened.exception()
+    if error is not None:
+        logger.error("jobs can't be run: %s; the next request for one tries again", error)
+
+
+def install(app: FastAPI) -> None:
+    """Add the routes of jobs and webhooks, or those that say why there are none."""
+    if can_run():
         from . import routes, webhookroutes
 
         app.include_router(routes.router)
         app.include_router(webhookroutes.router)
+    else:
+        app.include_router(closed)
+
+
+closed = APIRouter(include_in_schema=False)
+METHODS = ["GET", "POST", "DELETE"]
+
+
+@closed.api_route("/v1/jobs", methods=METHODS)
+@closed.api_route("/v1/jobs/{rest:path}", methods=METHODS)
+@closed.api_route("/v1/webhooks", methods=METHODS)
+@closed.api_route("/v1/webhooks/{rest:path}", methods=METHODS)
+async def refused(
+    server: Annotated[Server, Depends(server_of)],
+    asker: Annotated[Principal, Depends(principal_of)],
+) -> None:
+    """Say what is missing."""
+    raise none_here(server)
 
 
 @asynccontextmanager
-async def opened(app: FastAPI, server: Server) -> AsyncGenerator[None]:
-    """Run jobs and deliveries while the app lives; enter it once the pipelines are loaded."""
-    if not has_jobs(server):
-        yield
-        return
-    from .service import Jobs
-
-    concurrency = server.settings.job_concurrency
-    async with Jobs(server).serving(concurrency=concurrency) as jobs:
-        app.state.jobs = jobs
-        yield
+async def opened(app: FastAPI, server: Server) -> AsyncGenerator[JobsDoor]:
+    """Run jobs and deliveries while the app lives, as far as what is served needs them; enter it
+    once the pipelines are loaded."""
+    door = app.state.jobs = JobsDoor(server)
+    if has_jobs(server):
+        await door.jobs()
+    server.on_change.append(door.follow)
+    try:
+        yield door
+    finally:
+        server.on_change.remove(door.follow)
+        await door.close()

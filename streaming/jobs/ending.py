@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from .database import Database
-from .store import Fenced, Job, Json
+from .store import LEAN, Fenced, Job, Json
 
-_ENDED = "WITH ended AS ("
-_TOLD = """
+DELIVERIES_DAYS = 30
+_ENDED = b"WITH ended AS ("
+_TOLD = b"""
 ), told AS (
-    INSERT INTO motet_deliveries (id, event, owner, endpoint, job, type, body)
-    SELECT message, message, owner, endpoint, job, type, body FROM (
+    INSERT INTO motet_deliveries (id, event, owner, endpoint, job, type, body, state)
+    SELECT message, message, owner, endpoint, job, type, body, state FROM (
         SELECT 'msg_' || replace(gen_random_uuid()::text, '-', '') AS message, ended.owner,
             endpoints.id AS endpoint, ended.id AS job, 'job.' || ended.state AS type,
+            CASE WHEN endpoints.disabled IS NULL THEN 'pending' ELSE 'failed' END AS state,
             json_build_object(
                 'type', 'job.' || ended.state,
                 'timestamp', to_char(ended.finished_at AT TIME ZONE 'UTC',
@@ -25,18 +28,21 @@ _TOLD = """
                     'metadata', ended.metadata, 'error', ended.error,
                     'url', '/v1/jobs/' || ended.id)
             )::text AS body
-        FROM ended JOIN motet_endpoints endpoints ON endpoints.owner = ended.owner
-            AND endpoints.disabled IS NULL
-            AND (endpoints.events = '{}' OR 'job.' || ended.state = ANY(endpoints.events))
+        FROM ended CROSS JOIN LATERAL (
+            SELECT id, disabled, events FROM motet_endpoints
+            WHERE id = ended.webhook ->> 'endpoint' AND owner = ended.owner
+            UNION ALL
+            SELECT id, disabled, events FROM motet_endpoints
+            WHERE owner = ended.owner AND NOT once AND ended.webhook ->> 'endpoint' IS NULL
+        ) endpoints
+        WHERE (endpoints.events = '{}' OR 'job.' || ended.state = ANY(endpoints.events))
             AND NOT coalesce((ended.webhook ->> 'off')::boolean, false)
-            AND endpoints.id = coalesce(ended.webhook ->> 'endpoint', endpoints.id)
-            AND (NOT endpoints.once OR ended.webhook ->> 'endpoint' IS NOT NULL)
         OFFSET 0) wanted
 )
-SELECT * FROM ended
 """
 """The event of a job's end goes into the outbox of every endpoint that wants it: thin, what
-happened to which job; the result is fetched. (OFFSET 0: a message has one id, made once.)"""
+happened to which job; the result is fetched. Where an endpoint is disabled, it is kept as failed,
+to be replayed. (OFFSET 0: a message has one id, made once.)"""
 
 
 async def finish(
@@ -49,13 +55,14 @@ async def finish(
     """
     ended = await database.execute(
         _ENDED
-        + """
+        + b"""
         UPDATE motet_jobs SET state = %(state)s, result = %(result)s, error = %(error)s,
             finished_at = now(), expires_at = now() + make_interval(secs => retention_s),
             done = CASE WHEN %(state)s = 'completed' THEN total ELSE done END
         WHERE id = %(id)s AND attempt = %(attempt)s AND state = 'running' RETURNING *
         """
-        + _TOLD,
+        + _TOLD
+        + b"SELECT id FROM ended",
         {
             "id": job.id,
             "attempt": job.attempt,
@@ -76,46 +83,59 @@ async def cancel(database: Database, job_id: str, owner: str) -> Job | None:
     asked = {"id": job_id, "owner": owner}
     rows = await database.execute(
         _ENDED
-        + """
+        + b"""
         UPDATE motet_jobs SET state = 'cancelled', attempt = attempt + 1,
             finished_at = now(), expires_at = now() + make_interval(secs => retention_s)
         WHERE id = %(id)s AND owner = %(owner)s AND state IN ('queued', 'running') RETURNING *
         """
-        + _TOLD,
+        + _TOLD
+        + b"SELECT * FROM ended",
         asked,
     )
     if not rows:
         rows = await database.execute(
-            "SELECT * FROM motet_jobs WHERE id = %(id)s AND owner = %(owner)s", asked
+            b"SELECT " + LEAN + b" FROM motet_jobs WHERE id = %(id)s AND owner = %(owner)s", asked
         )
     return Job(**rows[0]) if rows else None
 
 
 async def delete(database: Database, job_id: str, owner: str) -> Job | None:
     """Remove a job with all that was kept of it; a running one is fenced off. None: no such."""
-    async with database.transaction() as connection:
-        cursor = await connection.execute(
-            "DELETE FROM motet_jobs WHERE id = %s AND owner = %s RETURNING *", (job_id, owner)
-        )
-        row = await cursor.fetchone()
-    return Job(**row) if row else None
+    rows = await database.execute(
+        b"DELETE FROM motet_jobs WHERE id = %s AND owner = %s RETURNING " + LEAN, (job_id, owner)
+    )
+    return Job(**rows[0]) if rows else None
 
 
-async def expired(database: Database) -> list[Job]:
-    """Remove the jobs whose retention is over, and name them. Old idempotency keys go too, and
+async def expired(database: Database, most: int) -> list[Job]:
+    """Some of the jobs whose retention is over, without their results."""
+    rows = await database.execute(
+        b"SELECT " + LEAN + b" FROM motet_jobs WHERE expires_at < now() ORDER BY expires_at"
+        b" LIMIT %s",
+        (most,),
+    )
+    return [Job(**row) for row in rows]
+
+
+async def remove(database: Database, jobs: Sequence[Job]) -> None:
+    """Remove jobs with all that is kept of them in the database."""
+    await database.execute("DELETE FROM motet_jobs WHERE id = ANY(%s)", ([job.id for job in jobs],))
+
+
+async def tidy(database: Database) -> None:
+    """Remove what nobody needs any more: old idempotency keys, what was sent long ago, and
     endpoints of single requests that nothing is left of."""
-    async with database.transaction() as connection:
-        cursor = await connection.execute(
-            "DELETE FROM motet_jobs WHERE expires_at < now() RETURNING *"
-        )
-        gone = [Job(**row) for row in await cursor.fetchall()]
-        await connection.execute(
-            "DELETE FROM motet_requests WHERE created_at < now() - interval '24 hours'"
-        )
-        await connection.execute(
-            "DELETE FROM motet_endpoints e WHERE once AND created_at < now() - interval '1 hour'"
-            " AND NOT EXISTS (SELECT 1 FROM motet_jobs WHERE webhook IS NOT NULL"
-            " AND webhook ->> 'endpoint' = e.id) AND NOT EXISTS"
-            " (SELECT 1 FROM motet_deliveries WHERE endpoint = e.id AND state = 'pending')"
-        )
-    return gone
+    await database.execute(
+        "DELETE FROM motet_requests WHERE created_at < now() - interval '24 hours'"
+    )
+    await database.execute(
+        "DELETE FROM motet_deliveries WHERE created_at < now() - make_interval(days => %s)"
+        " AND state <> 'pending'",
+        (DELIVERIES_DAYS,),
+    )
+    await database.execute(
+        "DELETE FROM motet_endpoints e WHERE once AND created_at < now() - interval '1 hour'"
+        " AND NOT EXISTS (SELECT 1 FROM motet_jobs WHERE webhook IS NOT NULL"
+        " AND webhook ->> 'endpoint' = e.id) AND NOT EXISTS"
+        " (SELECT 1 FROM motet_deliveries WHERE endpoint = e.id AND state = 'pending')"
+    )

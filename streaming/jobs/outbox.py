@@ -1,11 +1,12 @@
-"""Deliveries of webhooks: sent when due by whichever process gets them, logged, replayed."""
+"""Deliveries of webhooks, sent when due by whichever process gets them, every attempt logged."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
@@ -13,10 +14,10 @@ from typing import Any
 
 import httpx
 from httpx_secure import SSRFProtectionError
-from psycopg import OperationalError
 from psycopg.types.json import Jsonb
 
 from ..fetch import check_url, guarded
+from ..upkeep import Watch, said
 from ..webhooks import Verdict, headers, judge
 from .database import Connection, Database
 from .endpoints import current_secrets
@@ -25,14 +26,39 @@ log = logging.getLogger("motet.webhooks")
 
 TIMEOUT_S = 20.0
 _LEASE_S = 60.0
-_AT_ONCE = 16
+_AT_ONCE = 32
+_EACH = 8
 _IDLE_S = 0.5
 _KEPT_BYTES = 4096
+
+_TAKE = b"""
+WITH RECURSIVE waiting AS (
+    (SELECT endpoint FROM motet_deliveries WHERE state = 'pending' ORDER BY endpoint LIMIT 1)
+    UNION ALL
+    SELECT (SELECT d.endpoint FROM motet_deliveries d WHERE d.state = 'pending'
+        AND d.endpoint > w.endpoint ORDER BY d.endpoint LIMIT 1)
+    FROM waiting w WHERE w.endpoint IS NOT NULL
+), due AS (
+    SELECT first.id FROM waiting w CROSS JOIN LATERAL (
+        SELECT id, next_at FROM motet_deliveries
+        WHERE state = 'pending' AND endpoint = w.endpoint AND next_at <= now() ORDER BY next_at
+        LIMIT greatest(%(each)s - coalesce((%(sending)s::jsonb ->> w.endpoint)::integer, 0), 0)
+        FOR UPDATE SKIP LOCKED
+    ) first ORDER BY first.next_at LIMIT %(most)s
+)
+UPDATE motet_deliveries d SET attempts = attempts + 1,
+    next_at = now() + make_interval(secs => %(lease_s)s)
+FROM motet_endpoints e WHERE e.id = d.endpoint AND d.id IN (SELECT id FROM due)
+RETURNING d.id, d.event, d.endpoint, e.url, e.secrets, d.body, d.attempts AS attempt, d.before
+"""
+"""The oldest due ones of every endpoint that something waits for; endpoint by endpoint, so that
+thousands for one are no work for the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A delivery that this process has taken; `attempt` counts from 1."""
+    """A delivery that this process has taken; `attempt` counts from 1, `before` are those made
+    before it was last replayed."""
 
     id: str
     event: str
@@ -41,6 +67,7 @@ class Due:
     secrets: list[dict[str, Any]]
     body: str
     attempt: int
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,56 +82,68 @@ class Answered:
 
 
 class Outbox:
-    """Sends what is due, several at once. `serve` runs until it is cancelled."""
+    """Sends what is due, several at once, and only so many to one endpoint, so that one that
+    stalls holds up nobody else. `serve` runs until it is cancelled."""
 
     def __init__(self, database: Database, *, allow_loopback: bool) -> None:
         self._database = database
         self._allow_loopback = allow_loopback
         self._random = Random()
         self._wake = asyncio.Event()
+        self._sending: Counter[str] = Counter()
 
     def wake(self) -> None:
         """Something is due now."""
         self._wake.set()
 
-    async def serve(self) -> None:
-        """Send what is due, and look again every half second."""
-        while True:
-            self._wake.clear()
-            try:
-                due = await self._take()
-                if due:
-                    await asyncio.gather(*(self._attempt(one) for one in due))
-                    continue
-            except OperationalError:
-                log.warning("the database can't be reached; deliveries wait")
-                await self._database.heal()
-            try:
-                await asyncio.wait_for(self._wake.wait(), _IDLE_S)
-            except TimeoutError:
-                continue
+    async def serve(self, watch: Watch) -> None:
+        """Send what is due; look when woken, when one is done, and every half second."""
+        self._sending.clear()
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._wake.clear()
+                for due in await self._take(_AT_ONCE - self._sending.total()):
+                    self._sending[due.endpoint] += 1
+                    group.create_task(self._send(due), name="webhook")
+                watch.works()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), _IDLE_S)
 
-    async def _take(self) -> list[Due]:
+    async def _take(self, most: int) -> list[Due]:
         """Lease what is due: nobody else sends it meanwhile, and it comes back if we die."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "UPDATE motet_deliveries d SET attempts = attempts + 1,"
-                " next_at = now() + make_interval(secs => %s)"
-                " FROM motet_endpoints e WHERE e.id = d.endpoint AND d.id IN"
-                " (SELECT id FROM motet_deliveries WHERE state = 'pending' AND next_at <= now()"
-                " ORDER BY next_at LIMIT %s FOR UPDATE SKIP LOCKED)"
-                " RETURNING d.id, d.event, d.endpoint, e.url, e.secrets, d.body,"
-                " d.attempts AS attempt",
-                (_LEASE_S, _AT_ONCE),
-            )
-            return [Due(**row) for row in await cursor.fetchall()]
+        if most <= 0:
+            return []
+        rows = await self._database.execute(
+            _TAKE,
+            {
+                "lease_s": _LEASE_S,
+                "most": most,
+                "each": _EACH,
+                "sending": Jsonb({name: count for name, count in self._sending.items() if count}),
+            },
+        )
+        return [Due(**row) for row in rows]
+
+    async def _send(self, due: Due) -> None:
+        """Make one attempt. One that can't be made, or noted, is made again after its lease."""
+        try:
+            await self._attempt(due)
+        except Exception as error:
+            log.error("delivery %s to %s: %s", due.id, due.endpoint, said(error))
+        finally:
+            self._sending[due.endpoint] -= 1
+            self._wake.set()
 
     async def _attempt(self, due: Due) -> None:
         now = datetime.now(UTC)
         sent = headers(current_secrets(due.secrets, now), due.event, int(now.timestamp()), due.body)
         met = await self._post(due.url, sent, due.body)
         verdict = judge(
-            due.attempt, met.status, met.retry_after, now=datetime.now(UTC), random=self._random
+            due.attempt - due.before,
+            met.status,
+            met.retry_after,
+            now=datetime.now(UTC),
+            random=self._random,
         )
         async with self._database.transaction() as connection:
             await self._record(connection, due, sent, met)
@@ -171,70 +210,6 @@ class Outbox:
                 " AND state = 'pending'",
                 (due.endpoint,),
             )
-
-    async def log_of(self, delivery: str, owner: str) -> list[dict[str, Any]]:
-        """Every attempt of a delivery."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT l.attempt, l.at, l.request, l.status, l.response, l.error, l.latency_ms"
-                " FROM motet_delivery_log l JOIN motet_deliveries d ON d.id = l.delivery"
-                " WHERE l.delivery = %s AND d.owner = %s ORDER BY l.attempt",
-                (delivery, owner),
-            )
-            return list(await cursor.fetchall())
-
-    async def many(
-        self, owner: str, *, state: str | None, endpoint: str | None, after: str | None, limit: int
-    ) -> list[dict[str, Any]]:
-        """Deliveries of an owner, the newest first; state "failed" is the dead letter box."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT id, event, endpoint, job, type, state, attempts, next_at, created_at"
-                " FROM motet_deliveries WHERE owner = %(owner)s"
-                " AND (%(state)s::text IS NULL OR state = %(state)s)"
-                " AND (%(endpoint)s::text IS NULL OR endpoint = %(endpoint)s)"
-                " AND (%(after)s::text IS NULL OR (created_at, id) <"
-                " (SELECT created_at, id FROM motet_deliveries WHERE id = %(after)s))"
-                " ORDER BY created_at DESC, id DESC LIMIT %(limit)s",
-                {
-                    "owner": owner,
-                    "state": state,
-                    "endpoint": endpoint,
-                    "after": after,
-                    "limit": limit,
-                },
-            )
-            return list(await cursor.fetchall())
-
-    async def replay(
-        self,
-        owner: str,
-        *,
-        ids: Sequence[str] | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        endpoint: str | None = None,
-    ) -> int:
-        """Send deliveries again, under their own ids: by id, or by when made; how many."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "UPDATE motet_deliveries d SET state = 'pending', attempts = 0, next_at = now()"
-                " FROM motet_endpoints e WHERE e.id = d.endpoint AND e.disabled IS NULL"
-                " AND d.owner = %(owner)s AND (%(ids)s::text[] IS NULL OR d.id = ANY(%(ids)s))"
-                " AND (%(since)s::timestamptz IS NULL OR d.created_at >= %(since)s)"
-                " AND (%(until)s::timestamptz IS NULL OR d.created_at < %(until)s)"
-                " AND (%(endpoint)s::text IS NULL OR d.endpoint = %(endpoint)s)",
-                {
-                    "owner": owner,
-                    "ids": list(ids) if ids is not None else None,
-                    "since": since,
-                    "until": until,
-                    "endpoint": endpoint,
-                },
-            )
-            count = cursor.rowcount
-        self.wake()
-        return count
 
 
 async def _beginning(response: httpx.Response) -> str:

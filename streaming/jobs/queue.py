@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from functools import partial
+from typing import Any, NoReturn, cast
 
 from procrastinate import App
-from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.worker import Worker
-from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
 
+from ..upkeep import Run, Upkeep, Watch
 from .database import Connection, Database
-from .ending import expired
+from .ending import expired, remove, tidy
+from .fetching import DEAD_AFTER_S, QUEUE, fetch
 from .stopping import end, end_gently
 from .store import Job as Ended
 from .work import Again, Work
@@ -25,14 +25,29 @@ from .work import Again, Work
 log = logging.getLogger("motet.jobs")
 
 TASK = "motet.run"
-QUEUE = "motet"
-HEARTBEAT_S = 2.0
-DEAD_AFTER_S = 10.0
 _SWEEP_S = 3.0
 _BUSY_S = 1.0
 _FETCHERS = 4
+_TIDY_S = 60.0
+_EXPIRE = 100
+_LOOK_AT = 1000
+_LOST = """
+WITH live AS MATERIALIZED (
+    SELECT id, priority, created_at FROM motet_jobs
+    WHERE state IN ('queued', 'running') AND id > %(after)s ORDER BY id LIMIT %(most)s
+), lost AS (
+    SELECT id, priority FROM live WHERE created_at < now() - interval '10 seconds'
+    AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs p
+        WHERE p.lock = live.id AND p.status IN ('todo', 'doing'))
+), queued AS (
+    SELECT procrastinate_defer_jobs_v1(array_agg(ROW(%(queue)s, %(task)s, priority, id, NULL,
+        jsonb_build_object('job', id), NULL)::procrastinate_job_to_defer_v1)) AS ids
+    FROM lost HAVING count(*) > 0
+)
+SELECT (SELECT max(id) FROM live) AS last, (SELECT count(*) FROM live) AS looked_at,
+    (SELECT coalesce(sum(cardinality(ids)), 0) FROM queued)::integer AS lost
+"""
 Forget = Callable[[Ended], None]
-_LOST = (OperationalError, ConnectorException, PoolTimeout, OSError)
 
 
 class Queue:
@@ -43,6 +58,7 @@ class Queue:
         self._workers: set[Worker] = set()
         self._at_work: set[str] = set()
         self._idle: set[int] = set()
+        self._looked_at = ""
 
     @property
     def _app(self) -> App:
@@ -72,12 +88,13 @@ class Queue:
 
     async def abort(self, job_id: str) -> None:
         """Have whoever runs the job stop now; a queued one never begins."""
-        jobs = await self._app.job_manager.list_jobs_async(task=TASK, lock=job_id)
-        for job in jobs:
-            if job.id is not None and job.status in ("todo", "doing"):
-                await self._app.job_manager.cancel_job_by_id_async(job.id, abort=True)
+        await self._database.execute(
+            "SELECT procrastinate_cancel_job_v1(id, true, true) FROM procrastinate_jobs"
+            " WHERE lock = %s AND status IN ('todo', 'doing')",
+            (job_id,),
+        )
 
-    async def serve(self, work: Work, forget: Forget, *, concurrency: int) -> None:
+    async def serve(self, work: Work, forget: Forget, upkeep: Upkeep, *, concurrency: int) -> None:
         """Run jobs, take over those of dead workers, remove expired ones and, by `forget`, their
         files; through failures of the database too, which is brought back if it is our own."""
         self._register(work)
@@ -85,15 +102,20 @@ class Queue:
         # One worker takes jobs one after the other, each with a commit; several share those.
         count = min(_FETCHERS, concurrency)
         shares = [concurrency // count + (place < concurrency % count) for place in range(count)]
+
+        def kept(name: str, run: Run) -> asyncio.Task[NoReturn]:
+            return asyncio.create_task(upkeep.keep(name, run, mend=self._database.heal), name=name)
+
         workers = [
-            asyncio.create_task(self._worker(share), name=f"jobs worker {place}")
+            kept(
+                f"jobs worker {place + 1}",
+                partial(fetch, self._app, place + 1, share, self._workers),
+            )
             for place, share in enumerate(shares)
         ]
-        sweep = asyncio.create_task(self._sweep(forget), name="jobs sweep")
+        sweep = kept("jobs sweep", partial(self._sweep, forget))
         try:
-            done, _ = await asyncio.wait({*workers, sweep}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            await asyncio.wait({*workers, sweep})
         finally:
             await end_gently(workers)
             await end([sweep])
@@ -123,44 +145,17 @@ class Queue:
             if row is not None:
                 await self.put(connection, [job_id], row["priority"], wait_s)
 
-    async def _worker(self, concurrency: int) -> None:
+    async def _sweep(self, forget: Forget, watch: Watch) -> None:
+        tidy_s = 0.0
         while True:
-            worker = Worker(
-                self._app,
-                queues=[QUEUE],
-                name=f"motet-{secrets.token_hex(4)}",
-                concurrency=concurrency,
-                install_signal_handlers=False,
-                fetch_job_polling_interval=2.0,
-                abort_job_polling_interval=2.0,
-                update_heartbeat_interval=HEARTBEAT_S,
-                stalled_worker_timeout=DEAD_AFTER_S,
-                shutdown_graceful_timeout=0.5,
-                delete_jobs="always",
-            )
-            running = asyncio.create_task(worker.run(), name="jobs worker run")
-            self._workers.add(worker)
-            try:
-                await asyncio.shield(running)
-            except _LOST as error:
-                log.warning("the worker lost its database (%s)", type(error).__name__)
-            finally:
-                self._workers.discard(worker)
-                await _stopped(worker, running)
-            await asyncio.sleep(0.5)
-            await self._database.heal()
-
-    async def _sweep(self, forget: Forget) -> None:
-        while True:
-            try:
-                await self.take_over()
-                await self._let_go()
-                await self._requeue_lost()
-                for job in await expired(self._database):
-                    await asyncio.to_thread(forget, job)
-            except _LOST as error:
-                log.warning("the sweep lost its database (%s)", type(error).__name__)
-                await self._database.heal()
+            await self.take_over()
+            await self._let_go()
+            await self._requeue_lost()
+            await self._expire(forget)
+            if time.monotonic() > tidy_s:
+                await tidy(self._database)
+                tidy_s = time.monotonic() + _TIDY_S
+            watch.works()
             await asyncio.sleep(_SWEEP_S)
 
     async def take_over(self) -> int:
@@ -187,24 +182,19 @@ class Queue:
         self._idle = idle - self._idle
 
     async def _requeue_lost(self) -> None:
-        """Queue again what is meant to run and isn't in the queue, whatever went wrong."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                "SELECT id, priority FROM motet_jobs m WHERE state IN ('queued', 'running')"
-                " AND created_at < now() - interval '10 seconds' AND NOT EXISTS"
-                " (SELECT 1 FROM procrastinate_jobs p WHERE p.lock = m.id"
-                " AND p.status IN ('todo', 'doing')) LIMIT 100"
-            )
-            rows: list[dict[str, Any]] = await cursor.fetchall()
-            for row in rows:
-                await self.put(connection, [row["id"]], row["priority"])
+        """Queue again what is meant to run and isn't in the queue, whatever went wrong; a part of
+        all jobs at each look, so that a long queue doesn't cost more."""
+        (row,) = await self._database.execute(
+            _LOST, {"after": self._looked_at, "most": _LOOK_AT, "queue": QUEUE, "task": TASK}
+        )
+        self._looked_at = row["last"] if row["looked_at"] == _LOOK_AT else ""
+        if row["lost"]:
+            log.warning("%d jobs were lost to the queue; they are back in it", row["lost"])
 
-
-async def _stopped(worker: Worker, running: asyncio.Task[None]) -> None:
-    """Ask a worker to stop until it has: it may still be starting, and cancelling it then is lost
-    in its database driver (`asyncio.wait_for` before Python 3.12)."""
-    while not running.done():
-        worker.stop()
-        await asyncio.wait({running}, timeout=0.2)
-    if not running.cancelled() and isinstance(error := running.exception(), Exception):
-        log.debug("the worker ended with %r", error)
+    async def _expire(self, forget: Forget) -> None:
+        """Remove jobs whose retention is over, some at a time; their files go first, so that a
+        crash in between leaves none."""
+        while found := await expired(self._database, _EXPIRE):
+            for job in found:
+                await asyncio.to_thread(forget, job)
+            await remove(self._database, found)

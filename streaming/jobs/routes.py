@@ -40,13 +40,20 @@ class NotYet(MotetError):
     code = "conflict"
 
 
-async def jobs_of(request: Request) -> Jobs:
-    """FastAPI dependency: the jobs of this server. A coroutine, since others go to a thread."""
-    return request.app.state.jobs
+Asker = Annotated[Principal, Depends(principal_of)]
+
+
+async def jobs_of(request: Request, asker: Asker) -> Jobs:
+    """FastAPI dependency: the jobs of this server, their engine running. `asker` comes first, so
+    that nobody without a key starts it.
+
+    Raises:
+        NoJobs: nothing that is served here needs any (404).
+    """
+    return await request.app.state.jobs.jobs()
 
 
 Ours = Annotated[Jobs, Depends(jobs_of)]
-Asker = Annotated[Principal, Depends(principal_of)]
 
 
 @router.post("/v1/jobs", status_code=201, response_model=None)

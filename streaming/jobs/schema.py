@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import LiteralString
 
-VERSION = 2
+VERSION = 3
 
 TABLES: LiteralString = """
 CREATE TABLE IF NOT EXISTS motet_schema (version integer NOT NULL);
@@ -35,7 +35,11 @@ ALTER TABLE motet_jobs ADD COLUMN IF NOT EXISTS refused integer NOT NULL DEFAULT
 CREATE INDEX IF NOT EXISTS motet_jobs_owner ON motet_jobs (owner, created_at DESC, id DESC);
 CREATE INDEX IF NOT EXISTS motet_jobs_endpoint ON motet_jobs ((webhook ->> 'endpoint'))
     WHERE webhook IS NOT NULL;
-CREATE INDEX IF NOT EXISTS motet_jobs_running ON motet_jobs (owner) WHERE state = 'running';
+CREATE INDEX IF NOT EXISTS motet_jobs_state ON motet_jobs
+    (owner, state, created_at DESC, id DESC);
+DROP INDEX IF EXISTS motet_jobs_running;
+CREATE INDEX IF NOT EXISTS motet_jobs_live ON motet_jobs (id)
+    WHERE state IN ('queued', 'running');
 CREATE INDEX IF NOT EXISTS motet_jobs_expiry ON motet_jobs (expires_at)
     WHERE expires_at IS NOT NULL;
 
@@ -47,6 +51,7 @@ CREATE TABLE IF NOT EXISTS motet_requests (
     created_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (owner, key)
 );
+CREATE INDEX IF NOT EXISTS motet_requests_age ON motet_requests (created_at);
 
 CREATE TABLE IF NOT EXISTS motet_chunks (
     job text NOT NULL REFERENCES motet_jobs (id) ON DELETE CASCADE,
@@ -67,6 +72,7 @@ CREATE TABLE IF NOT EXISTS motet_endpoints (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 ALTER TABLE motet_endpoints ADD COLUMN IF NOT EXISTS once boolean NOT NULL DEFAULT false;
+CREATE INDEX IF NOT EXISTS motet_endpoints_owner ON motet_endpoints (owner) WHERE NOT once;
 
 CREATE TABLE IF NOT EXISTS motet_deliveries (
     id text PRIMARY KEY,
@@ -81,10 +87,17 @@ CREATE TABLE IF NOT EXISTS motet_deliveries (
     next_at timestamptz NOT NULL DEFAULT now(),
     created_at timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX IF NOT EXISTS motet_deliveries_due ON motet_deliveries (next_at)
+ALTER TABLE motet_deliveries ADD COLUMN IF NOT EXISTS before integer NOT NULL DEFAULT 0;
+DROP INDEX IF EXISTS motet_deliveries_due;
+CREATE INDEX IF NOT EXISTS motet_deliveries_waiting ON motet_deliveries (endpoint, next_at)
     WHERE state = 'pending';
 CREATE INDEX IF NOT EXISTS motet_deliveries_owner
     ON motet_deliveries (owner, created_at DESC, id DESC);
+CREATE INDEX IF NOT EXISTS motet_deliveries_failed
+    ON motet_deliveries (owner, created_at DESC, id DESC) WHERE state = 'failed';
+CREATE INDEX IF NOT EXISTS motet_deliveries_endpoint
+    ON motet_deliveries (endpoint, created_at DESC, id DESC);
+CREATE INDEX IF NOT EXISTS motet_deliveries_age ON motet_deliveries USING brin (created_at);
 
 CREATE TABLE IF NOT EXISTS motet_delivery_log (
     delivery text NOT NULL REFERENCES motet_deliveries (id) ON DELETE CASCADE,
@@ -98,3 +111,9 @@ CREATE TABLE IF NOT EXISTS motet_delivery_log (
     PRIMARY KEY (delivery, attempt)
 );
 """
+
+QUEUE_INDEX: LiteralString = """
+CREATE INDEX IF NOT EXISTS motet_queue_lock ON procrastinate_jobs (lock)
+"""
+"""Procrastinate looks for others of the same lock whenever it fetches, and has no index that begins
+with it: it reads a whole index for each job, which is as long as the queue."""

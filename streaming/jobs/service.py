@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from ...components.errors import BadInput, nearest
 from ...pipelines.pipeline import Pipeline
 from ..server import Server
 from ..settings import Settings
+from ..upkeep import Run
 from .database import Database
+from .deliveries import Deliveries
 from .ending import cancel, delete
 from .endpoints import Endpoints
 from .inputs import Inputs
@@ -33,6 +36,7 @@ class Jobs:
         self.store = JobStore(self.database)
         self.queue = Queue(self.database)
         self.endpoints = Endpoints(self.database)
+        self.deliveries = Deliveries(self.database)
         self.outbox = Outbox(self.database, allow_loopback=settings.allow_loopback_urls)
         self.inputs = inputs_of(settings)
         self.results = Results(settings.data_dir / "results")
@@ -59,13 +63,17 @@ class Jobs:
         Leaving stops the jobs at work, which begin again elsewhere or later, keeping their chunks.
         """
         await self.database.open()
-        tasks: list[asyncio.Task[None]] = [
-            asyncio.create_task(self.database.watch(), name="jobs database"),
-            asyncio.create_task(self.outbox.serve(), name="webhooks"),
-        ]
+        upkeep = self._server.upkeep
+
+        def kept(name: str, run: Run) -> asyncio.Task[NoReturn]:
+            return asyncio.create_task(upkeep.keep(name, run, mend=self.database.heal), name=name)
+
+        tasks = [kept("webhooks", self.outbox.serve)]
+        if self.database.is_embedded:
+            tasks.append(kept("jobs database", self.database.watch))
         serving: list[asyncio.Task[None]] = []
         if concurrency:
-            serve = self.queue.serve(self._work, self.forget, concurrency=concurrency)
+            serve = self.queue.serve(self._work, self.forget, upkeep, concurrency=concurrency)
             serving.append(asyncio.create_task(serve, name="jobs"))
         try:
             yield self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -78,6 +78,12 @@ class Job:
     refused: int
 
 
+LEAN = ", ".join(
+    "NULL::jsonb AS result" if one.name == "result" else one.name for one in fields(Job)
+).encode()
+"""The columns of a `Job` without its result, which may be large."""
+
+
 async def insert(
     connection: Connection, rows: Sequence[Mapping[str, Any]], queue: str, task: str
 ) -> list[Job]:
@@ -147,20 +153,27 @@ class JobStore:
         limit: int,
         pipelines: Sequence[str] | None = None,
         oldest_first: bool = False,
+        results: bool = False,
     ) -> list[Job]:
-        """Jobs of an owner, the newest first or the oldest, those behind `after` if it is given."""
-        behind, order = (">", "ASC") if oldest_first else ("<", "DESC")
+        """Jobs of an owner, the newest first or the oldest, those behind `after` if it is given;
+        without their results, which may be large, unless `results`."""
+        behind, order = (b">", b"ASC") if oldest_first else (b"<", b"DESC")
+        after_it = (
+            b" AND (created_at, id) " + behind + b" (SELECT created_at, id FROM motet_jobs"
+            b" WHERE id = %(after)s)"
+        )
+        # Only what is asked for is in the query, so that an index serves it.
         query = (
-            "SELECT * FROM motet_jobs WHERE owner = %(owner)s"
-            " AND (%(ids)s::text[] IS NULL OR id = ANY(%(ids)s))"
-            " AND (%(state)s::text IS NULL OR state = %(state)s)"
-            " AND (%(pipelines)s::text[] IS NULL OR pipeline = ANY(%(pipelines)s))"
-            f" AND (%(after)s::text IS NULL OR (created_at, id) {behind}"
-            " (SELECT created_at, id FROM motet_jobs WHERE id = %(after)s))"
-            f" ORDER BY created_at {order}, id {order} LIMIT %(limit)s"
+            (b"SELECT " + (b"*" if results else LEAN))
+            + b" FROM motet_jobs WHERE owner = %(owner)s"
+            + (b" AND id = ANY(%(ids)s)" if ids is not None else b"")
+            + (b" AND state = %(state)s" if state is not None else b"")
+            + (b" AND pipeline = ANY(%(pipelines)s)" if pipelines is not None else b"")
+            + (after_it if after is not None else b"")
+            + (b" ORDER BY created_at " + order + b", id " + order + b" LIMIT %(limit)s")
         )
         rows = await self._database.execute(
-            query.encode(),
+            query,
             {
                 "owner": owner,
                 "ids": list(ids) if ids is not None else None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
 
 from ..auth import Principal
 from ..fetch import check_url
 from ..server import Server, principal_of, server_of
+from .deliveries import State
 from .requests import EndpointRequest, ReplayRequest, RotateRequest
 from .routes import NotFound, jobs_of
 from .service import Jobs
@@ -68,14 +69,14 @@ async def rotated(jobs: Ours, asker: Asker, endpoint: str, body: RotateRequest) 
 async def deliveries(
     jobs: Ours,
     asker: Asker,
-    state: Literal["pending", "delivered", "failed"] | None = None,
+    state: State | None = None,
     endpoint: str | None = None,
     after: str | None = None,
     limit: int = 50,
 ) -> Json:
     """Deliveries, the newest first; `state=failed` lists those given up."""
     limit = min(max(limit, 1), 200)
-    found = await jobs.outbox.many(
+    found = await jobs.deliveries.many(
         asker.name, state=state, endpoint=endpoint, after=after, limit=limit + 1
     )
     return {"object": "list", "data": found[:limit], "has_more": len(found) > limit}
@@ -84,12 +85,15 @@ async def deliveries(
 @router.get("/v1/webhooks/deliveries/{delivery}")
 async def log(jobs: Ours, asker: Asker, delivery: str) -> Json:
     """Every attempt of a delivery: request, answer, latency."""
-    attempts = await jobs.outbox.log_of(delivery, asker.name)
+    attempts = await jobs.deliveries.log_of(delivery, asker.name)
+    if attempts is None:
+        raise NotFound(f"no delivery {delivery!r}", where="webhooks")
     return {"id": delivery, "object": "webhook_delivery", "attempts": attempts}
 
 
 @router.post("/v1/webhooks/deliveries/replay")
 async def replayed(body: ReplayRequest, jobs: Ours, asker: Asker) -> Json:
     """Send deliveries again, each under the id it had."""
-    count = await jobs.outbox.replay(asker.name, **body.model_dump())
+    count = await jobs.deliveries.replay(asker.name, **body.model_dump())
+    jobs.outbox.wake()
     return {"object": "webhook_replay", "count": count}

@@ -7,13 +7,12 @@ import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from ...components.errors import MissingRequirement
 from ...pipelines.graph import Graph
 from ..hup import Hangup
 from ..rollout import reload_all
 from ..server import Server
 from ..settings import Settings
-from .door import PACKAGES, has_jobs
+from .door import has_jobs, none_here
 from .service import Jobs
 
 
@@ -21,11 +20,11 @@ def work(graphs: Sequence[Graph], settings: Settings, *, concurrency: int = 8) -
     """Run jobs of these pipelines until a signal ends it; what is at work is left to others.
 
     Raises:
-        MissingRequirement: the extra isn't installed.
+        NoJobs: the extra isn't installed, or none of the pipelines is run by jobs.
     """
     server = Server.make(graphs, settings.model_copy(update={"host": "127.0.0.1"}))
     if not has_jobs(server):
-        raise MissingRequirement(f"jobs need {', '.join(PACKAGES)}: pip install 'motet[batch]'")
+        raise none_here(server)
     return asyncio.run(_work(server, concurrency))
 
 

@@ -1,0 +1,89 @@
+"""What was sent to webhooks: listed, with every attempt, and sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from .database import Database
+
+State = Literal["pending", "delivered", "failed"]
+_OF_STATE: dict[State | None, bytes] = {
+    None: b"",
+    "pending": b" AND state = 'pending'",
+    "delivered": b" AND state = 'delivered'",
+    "failed": b" AND state = 'failed'",
+}
+
+
+class Deliveries:
+    """Queries on deliveries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def log_of(self, delivery: str, owner: str) -> list[dict[str, Any]] | None:
+        """Every attempt of a delivery; None if there is no such delivery of this owner."""
+        rows = await self._database.execute(
+            "SELECT l.attempt, l.at, l.request, l.status, l.response, l.error, l.latency_ms"
+            " FROM motet_deliveries d LEFT JOIN motet_delivery_log l ON l.delivery = d.id"
+            " WHERE d.id = %s AND d.owner = %s ORDER BY l.attempt",
+            (delivery, owner),
+        )
+        return [row for row in rows if row["attempt"] is not None] if rows else None
+
+    async def many(
+        self,
+        owner: str,
+        *,
+        state: State | None,
+        endpoint: str | None,
+        after: str | None,
+        limit: int,
+    ) -> list[dict[str, Any]]:
+        """Deliveries of an owner, the newest first; state "failed" is the dead letter box."""
+        # Only what is asked for is in the query, so that an index serves it.
+        behind = (
+            b" AND (created_at, id) <"
+            b" (SELECT created_at, id FROM motet_deliveries WHERE id = %(after)s)"
+        )
+        query = (
+            b"SELECT id, event, endpoint, job, type, state, attempts, next_at, created_at"
+            b" FROM motet_deliveries WHERE owner = %(owner)s"
+            + _OF_STATE[state]
+            + (b" AND endpoint = %(endpoint)s" if endpoint is not None else b"")
+            + (behind if after is not None else b"")
+            + b" ORDER BY created_at DESC, id DESC LIMIT %(limit)s"
+        )
+        asked = {"owner": owner, "endpoint": endpoint, "after": after, "limit": limit}
+        return await self._database.execute(query, asked)
+
+    async def replay(
+        self,
+        owner: str,
+        *,
+        ids: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        endpoint: str | None = None,
+    ) -> int:
+        """Have deliveries sent again, under their own ids: by id, or by when made; how many."""
+        query = (
+            b"UPDATE motet_deliveries d SET state = 'pending', before = attempts, next_at = now()"
+            b" FROM motet_endpoints e WHERE e.id = d.endpoint AND e.disabled IS NULL"
+            b" AND d.owner = %(owner)s"
+            + (b" AND d.id = ANY(%(ids)s)" if ids is not None else b"")
+            + (b" AND d.created_at >= %(since)s" if since is not None else b"")
+            + (b" AND d.created_at < %(until)s" if until is not None else b"")
+            + (b" AND d.endpoint = %(endpoint)s" if endpoint is not None else b"")
+        )
+        asked = {
+            "owner": owner,
+            "ids": list(ids) if ids is not None else None,
+            "since": since,
+            "until": until,
+            "endpoint": endpoint,
+        }
+        async with self._database.connection() as connection:
+            return (await connection.execute(query, asked)).rowcount
