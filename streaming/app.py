@@ -10,6 +10,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..components.errors import MotetError
@@ -30,6 +31,8 @@ from .admission import Admission
 from .jobs import door as jobs
 from .server import Server
 from .telephony import routes as telephony
+from .webrtc import routes as webrtc
+from .webrtc.calls import Calls
 
 PAGE = Path(__file__).parent / "page"
 POLICY = (
@@ -44,8 +47,9 @@ def create_app(server: Server) -> FastAPI:
     async def start(app: FastAPI, stack: AsyncExitStack) -> None:
         for pipeline in server.pipelines.values():
             await stack.enter_async_context(pipeline)
-        await stack.enter_async_context(jobs.opened(app, server))
-        await stack.enter_async_context(videos.opened(app, server))
+        await stack.enter_async_context(calls)
+        door = await stack.enter_async_context(jobs.opened(app, server))
+        await stack.enter_async_context(videos.opened(app, door))
         if settings.grpc_port is not None:
             from .rpc.server import serving
 
@@ -66,14 +70,25 @@ def create_app(server: Server) -> FastAPI:
     app = FastAPI(title="Motet", lifespan=lifespan, docs_url="/docs", redoc_url=None)
     app.state.server = server
     problems.install(app)
-    app.add_middleware(Measured, server=server)
     settings = server.settings
+    if settings.allow_origins:
+        # Pages of other origins may also read what they get: their browsers ask for it.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allow_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["Location"],
+        )
+    app.add_middleware(Measured, server=server)
     admission = Admission(settings.max_sessions, settings.max_sessions_per_key)
     for door in (operate, admin, chat, embeddings, audio, speech, voices, images, videos):
         app.include_router(door.router)
-    jobs.install(app, server)
-    for made in (websocket.router, telephony.router):
-        app.include_router(made(server, admission))
+    jobs.install(app)
+    calls = Calls()
+    app.include_router(websocket.router(server, admission, calls))
+    app.include_router(telephony.router(server, admission))
+    app.include_router(webrtc.router(server, admission, calls))
     app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
     @app.get("/", include_in_schema=False)

@@ -25,6 +25,8 @@ class Settings(BaseModel):
     `ephemeral_secret` seals ephemeral keys, or what `ephemeral_secret_file` holds, or else a secret
     that is made and kept beside the key file. Servers behind one name need the same one. Several:
     the first makes keys, keys of all of them are good.
+    `ice_servers` (stun:HOST, turn:USER:PASSWORD@HOST) help WebRTC calls to find their way;
+    `ice_address` is this machine's address from outside, where a router maps ports one to one.
     `log_content` writes what users say and get into the log; off unless asked for.
     `runtime` is where components run: in this process, in worker processes, on Ray (deployed from
     here, or by a RayService as `motet deploy ray` writes it), or remote, at
@@ -48,6 +50,8 @@ class Settings(BaseModel):
     ephemeral_secret_file: Path | None = None
     allow_origins: tuple[str, ...] = ()
     data_dir: Path = Path(".motet")
+    ice_servers: tuple[str, ...] = ()
+    ice_address: ipaddress.IPv4Address | None = None
     max_sessions: Annotated[int, Field(ge=1)] = 64
     max_sessions_per_key: Annotated[int, Field(ge=1)] = 64
     max_message_bytes: Annotated[int, Field(ge=1024)] = 21 * MIB

@@ -42,6 +42,10 @@ def add(commands: Commands) -> None:
         " MOTET_EPHEMERAL_SECRET (without either: ephemeral-secret, made beside the keys file)",
     )
     command.add_argument("--allow-origins", nargs="+", help="web origins that may use the server")
+    command.add_argument(
+        "--ice-servers", nargs="+", metavar="URL", help="STUN and TURN servers for WebRTC calls"
+    )
+    command.add_argument("--ice-address", help="this machine's address from outside, for WebRTC")
     command.add_argument("--data-dir", type=Path, help="what outlives the process (.motet)")
     command.add_argument("--max-sessions", type=int, help="conversations at once (64)")
     command.add_argument(

@@ -61,23 +61,23 @@ class Driver:
 
     async def start(self) -> None:
         """Send `session.created`; nothing received before is lost, as nothing was read."""
-        await self._carry_out(self._protocol.start())
+        await self.carry_out(self._protocol.start())
 
     async def receive(self, message: str | bytes | dict[str, Any]) -> None:
         """A client's event. Waits while the pipeline can't take more audio; where that is for too
         long, the conversation ends (1013)."""
-        await self._carry_out(self._protocol.receive(message, self._loop.time()))
+        await self.carry_out(self._protocol.receive(message, self._loop.time()))
 
     async def refuse(self, error: BadInput) -> None:
         """Tell the client of an error outside of any event."""
-        await self._carry_out(self._protocol.refuse(error))
+        await self.carry_out(self._protocol.refuse(error))
 
     async def run(self) -> None:
         """Pass on what the pipeline says, until its session is closed."""
         async for turn, node, frame in self._session:
             if isinstance(frame, Fault):
                 self._fault(frame)
-            self._apply(self._protocol.hear(turn, node, frame, self._loop.time()))
+            self.apply(self._protocol.hear(turn, node, frame, self._loop.time()))
             await self._outgoing.room()
 
     def close(self) -> None:
@@ -86,18 +86,19 @@ class Driver:
             self._timer.cancel()
             self._timer = None
 
-    async def _carry_out(self, effects: list[Effect]) -> None:
+    async def carry_out(self, effects: list[Effect]) -> None:
+        """Do what the protocol says; waits as `receive` does."""
         if len(effects) == 1 and isinstance(effects[0], Feed):
             # Audio, fifty times a second: it moves no deadline forward.
             await self._feed(effects[0].frame)
             return
-        self._apply(effects)
+        self.apply(effects)
         for effect in effects:
             if isinstance(effect, Feed):
                 await self._feed(effect.frame)
 
-    def _apply(self, effects: list[Effect]) -> None:
-        """All but the feeds: what the client sees never waits for the pipeline."""
+    def apply(self, effects: list[Effect]) -> None:
+        """Do it at once, all but the feeds: what the client sees never waits for the pipeline."""
         for effect in effects:
             match effect:
                 case Send(event):
@@ -142,7 +143,7 @@ class Driver:
                 await self._session.send(frame)
         except TimeoutError:
             overload = ClientError("overloaded", "The server can't keep up with the audio.")
-            self._apply(self._protocol.refuse(overload))
+            self.apply(self._protocol.refuse(overload))
             self._outgoing.end(Closed(1013, overload.message))
         except BadInput as error:
             self._outgoing.end(Closed(1011, error.message))
@@ -161,5 +162,5 @@ class Driver:
             turn, fault = self._faults.popleft()
             self._fault(fault)
             for frame in (fault, End()):
-                self._apply(self._protocol.hear(turn, fault.node, frame, now_s))
-        self._apply(self._protocol.tick(now_s))
+                self.apply(self._protocol.hear(turn, fault.node, frame, now_s))
+        self.apply(self._protocol.tick(now_s))

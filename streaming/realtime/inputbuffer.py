@@ -39,7 +39,11 @@ class InputBuffer:
         Raises:
             ClientError: it isn't base64, or too long.
         """
-        self._feed(self._decoder.push(audio), self._decoder.format.rate_hz)
+        self.hear(self._decoder.push(audio), self._decoder.format.rate_hz, now_s)
+
+    def hear(self, pcm: Samples, rate_hz: int, now_s: float) -> None:
+        """Pass on samples, however they came."""
+        self._feed(pcm, rate_hz)
         self._state.timings.arrived(self.position_ms, now_s)
 
     def commit(self, now_s: float) -> None:

@@ -21,6 +21,10 @@ class Closed(Exception):
         self.reason = reason
 
 
+class Gone(Exception):
+    """The client has hung up, or can't be reached any more."""
+
+
 class Outgoing:
     """Server events on their way to a client: bounded by bytes, so that a slow reader costs little.
 

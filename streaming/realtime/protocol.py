@@ -18,11 +18,13 @@ from ...components.frames import (
     End,
     Fault,
     Frame,
+    Samples,
     SpeechPaused,
     SpeechStarted,
     SpeechStopped,
     Transcript,
 )
+from ...pipelines.playback import Playback
 from ..events import (
     AnyClientEvent,
     AudioAppend,
@@ -38,7 +40,7 @@ from ..events import (
     SessionUpdate,
 )
 from .decode import decode, parse
-from .effects import Close, Effect, Feed, MakeId, random_ids
+from .effects import Close, Effect, Event, Feed, MakeId, random_ids
 from .faults import ClientError, error_body
 from .floor import Floor
 from .inputbuffer import InputBuffer
@@ -54,7 +56,8 @@ class RealtimeProtocol:
 
     `expires_at` is the time of day (Unix seconds) at which the session ends, `max_age_s` the same
     on the protocol's clock; `idle_s` ends one whose client says nothing. `timings` adds the event
-    `motet.turn.timings`, for clients that ask for it.
+    `motet.turn.timings`, for clients that ask for it. `playback` knows what the client has heard,
+    where something does; without, it is reckoned from what was sent.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class RealtimeProtocol:
         max_age_s: float = 3600.0,
         idle_s: float = 600.0,
         new_id: MakeId | None = None,
+        playback: Playback | None = None,
     ) -> None:
         new_id = new_id or random_ids()
         self.session_id = new_id("sess")
@@ -75,7 +79,8 @@ class RealtimeProtocol:
         self._expires_s = now_s + max_age_s
         self._idle_s = idle_s
         self._heard_s = now_s
-        self._state = State(offer, settings or Settings.initial(offer), new_id, self._over)
+        settings = settings or Settings.initial(offer)
+        self._state = State(offer, settings, new_id, self._over, playback)
         self._buffer = InputBuffer(self._state)
         self._items = ItemRequests(self._state, self._buffer)
         self._floor = Floor(self._state, timings=timings)
@@ -105,6 +110,16 @@ class RealtimeProtocol:
             self._carry_out(parse(raw), now_s)
         except BadInput as error:
             self._state.outbox.send("error", error=error_body(error, event_id))
+        return self._settle(now_s)
+
+    def listen(
+        self, pcm: Samples, rate_hz: int, now_s: float, *, live: bool = True
+    ) -> list[Effect]:
+        """Audio that comes beside the client's events; not `live`: silence put in for what didn't
+        come, which is no sign of the client."""
+        if live:
+            self._heard_s = now_s
+        self._buffer.hear(pcm, rate_hz, now_s)
         return self._settle(now_s)
 
     def hear(self, turn: int, node: str, frame: Frame, now_s: float) -> list[Effect]:
@@ -253,7 +268,9 @@ class RealtimeProtocol:
             self._state.outbox.send("error", error=error | {"type": "server_error"})
             self._state.outbox.add(Close(code, message))
 
+    def session(self) -> Event:
+        """The session object: what is in force, whole."""
+        return self.settings.wire(self._state.offer, self.session_id, self._expires_at)
+
     def _send_session(self, kind: str) -> None:
-        state = self._state
-        wire = state.settings.wire(state.offer, self.session_id, self._expires_at)
-        state.outbox.send(kind, session=wire)
+        self._state.outbox.send(kind, session=self.session())

@@ -26,12 +26,13 @@ class State:
         settings: Settings,
         new_id: MakeId,
         over: Callable[[Response, float], None],
+        playback: Playback | None = None,
     ) -> None:
         self.offer = offer
         self.settings = settings
         self.outbox = Outbox(new_id)
         self.conversation = Conversation(offer.conversation.max_items)
-        self.playback = Playback()
+        self.playback = Playback() if playback is None else playback
         self.turns = TurnTaking()
         self.timings = Timings()
         self.responses = Responses(self.outbox, self.conversation, self.playback, offer, over)

@@ -21,11 +21,12 @@ from starlette.requests import HTTPConnection
 from ...components.errors import MotetError, Overloaded
 from ..admission import Admission
 from ..auth import Principal
+from ..callers import Caller
 from ..offer import pipeline_for
 from ..realtime.driver import Conversing
 from ..realtime.protocol import RealtimeProtocol
 from ..server import Forbidden, Server, server_of
-from ..websocket import Caller, close, hold
+from ..websocket import close, hold
 from .dialects import Dialect, dialect
 from .protocol import CallProtocol
 from .twilio import SIGNATURE_HEADER, TOKEN_VARIABLE, answer, is_secure, is_signed, public_urls

@@ -1,0 +1,1 @@
+"""The WebRTC door: calls from browsers, in the realtime protocol."""
