@@ -78,6 +78,7 @@ async def promoted(name: str, body: Draining, server: Ours, asker: Admin) -> Jso
     """Give all new sessions to the canary."""
     pipeline = named(server, name)
     pipeline.versions.promote(drain_s=body.drain_s)
+    server.changed()
     return pipeline_status(pipeline)
 
 

@@ -72,6 +72,7 @@ async def reload(
         raise
     for pipeline, version in started:
         pipeline.versions.adopt(version, drain_s=drain_s)
+    server.changed()
     return told
 
 

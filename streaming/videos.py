@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from fastapi.responses import FileResponse
 from .auth import Principal
 from .images import IMAGE_BYTES, chosen, json_of, makers, picture_of
 from .imagesrequest import from_form
+from .jobs.door import JobsDoor, has_jobs
 from .server import Server, principal_of, server_of
 from .upload import Form, received
 from .videosrequest import RemixRequest, VideoRequest
@@ -24,39 +26,67 @@ Json = dict[str, Any]
 TYPES = {"video": "video/mp4", "thumbnail": "image/webp", "spritesheet": "image/jpeg"}
 
 
-def store_of(request: Request) -> VideoStore:
-    """FastAPI dependency: the clips of this server.
+Asker = Annotated[Principal, Depends(principal_of)]
+
+
+async def store_of(request: Request, asker: Asker) -> VideoStore:
+    """FastAPI dependency: the clips of this server. `asker` comes first, so that nobody without a
+    key starts what makes them.
 
     Raises:
         NotFound: no pipeline here makes clips.
     """
-    found: VideoStore | None = getattr(request.app.state, "videos", None)
-    if found is None:
-        raise NotFound("no pipeline of this server makes clips", where="videos")
-    return found
+    server = server_of(request)
+    if not makers(server, clips=True):
+        known = ", ".join(server.pipelines) or "none"
+        raise NotFound(
+            f"no pipeline of this server makes clips; it serves: {known}", where="videos"
+        )
+    return await request.app.state.videos.store()
 
 
 Store = Annotated[VideoStore, Depends(store_of)]
-Asker = Annotated[Principal, Depends(principal_of)]
 Ours = Annotated[Server, Depends(server_of)]
 
 
-@asynccontextmanager
-async def opened(app: FastAPI, server: Server) -> AsyncGenerator[None]:
-    """Keep clips where a pipeline makes them: as jobs, or for as long as the app lives."""
-    if not makers(server, clips=True):
-        yield
-        return
-    jobs = getattr(app.state, "jobs", None)
-    if jobs is not None:
-        from .videosjobs import VideoJobs
+class ClipsDoor:
+    """The way to a server's clips: as jobs, or, where there can be none, for as long as it lives.
+    Use it as a context."""
 
-        names = lambda: [one.name for one in makers(server, clips=True)]  # noqa: E731
-        app.state.videos = VideoJobs(jobs, names)
-        yield
-        return
-    async with VideoTasks(server.settings.data_dir / "videos") as tasks:
-        app.state.videos = tasks
+    def __init__(self, jobs: JobsDoor, server: Server) -> None:
+        self._jobs = jobs
+        self._server = server
+        self._tasks: VideoTasks | None = None
+        self._opening = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> ClipsDoor:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._stack.aclose()
+
+    async def store(self) -> VideoStore:
+        """Whoever makes and keeps the clips. Raises what starting the jobs' engine raises."""
+        if has_jobs(self._server):
+            from .videosjobs import VideoJobs
+
+            return VideoJobs(await self._jobs.jobs(), self._names)
+        async with self._opening:
+            if self._tasks is None:
+                tasks = VideoTasks(self._server.settings.data_dir / "videos")
+                self._tasks = await self._stack.enter_async_context(tasks)
+        return self._tasks
+
+    def _names(self) -> list[str]:
+        return [pipeline.name for pipeline in makers(self._server, clips=True)]
+
+
+@asynccontextmanager
+async def opened(app: FastAPI, jobs: JobsDoor) -> AsyncGenerator[None]:
+    """Make and keep clips while the app lives, once a pipeline makes some."""
+    async with ClipsDoor(jobs, app.state.server) as door:
+        app.state.videos = door
         yield
 
 

@@ -1,4 +1,4 @@
-"""Where the app meets jobs: their routes are always there, their engine starts once it is needed."""
+"""Where the app meets jobs: their routes are always there, their engine starts when needed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Depends, FastAPI
 
 from ...components.errors import MotetError
+from ...pipelines.version import Stopping
 from ..auth import Principal
 from ..server import Server, principal_of, server_of, takes
 
@@ -70,9 +71,16 @@ class JobsDoor:
 
         Raises:
             NoJobs: nothing here needs them.
-            MotetError: the engine can't be started; the next who asks tries again.
+            Stopping: the server is shutting down.
+        MotetError: the engine can't be started; the next who asks tries again.
         """
-        return await asyncio.shield(self._opened or self._begin())
+        opened = self._opened or self._begin()
+        try:
+            return await asyncio.shield(opened)
+        except asyncio.CancelledError:
+            if not opened.cancelled():
+                raise
+            raise Stopping("the server is shutting down", where="jobs") from None
 
     def follow(self) -> None:
         """Start the engine if what is served now needs it: jobs may be waiting from before."""

@@ -40,7 +40,7 @@ async def site(postgres: str, tmp_path: Path) -> AsyncIterator[tuple[httpx.Async
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", timeout=60
         ) as http:
-            yield http, app.state.jobs
+            yield http, await app.state.jobs.jobs()
 
 
 @pytest.fixture
