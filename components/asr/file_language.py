@@ -14,12 +14,20 @@ class LanguageVote:
 
     A chunk that is sure of its own language has it (files may change it midway); the others take
     what all chunks heard so far speak for, each weighing as much as its speech is long.
+
+    A vote that begins with the `totals` of another hears a batch on its behalf.
     """
 
-    def __init__(self, settled: str | None, allowed: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        settled: str | None,
+        allowed: Sequence[str] = (),
+        totals: Mapping[str, float] | None = None,
+    ) -> None:
         self.settled = settled
-        self._allowed = frozenset(allowed)
-        self._totals: dict[str, float] = {}
+        self.allowed = frozenset(allowed)
+        self._given = dict(totals or {})
+        self._totals = dict(self._given)
         self._lock = threading.Lock()
 
     @property
@@ -37,6 +45,24 @@ class LanguageVote:
             total = sum(self._totals.values())
             ranked = sorted(self._totals.items(), key=lambda pair: -pair[1])[:5]
         return {code: round(weight / total, 3) for code, weight in ranked if total}
+
+    @property
+    def totals(self) -> dict[str, float]:
+        """What speaks for each language, in seconds of speech."""
+        with self._lock:
+            return dict(self._totals)
+
+    @property
+    def heard(self) -> dict[str, float]:
+        """What of that was heard here."""
+        given = self._given
+        return {code: total - given.get(code, 0.0) for code, total in self.totals.items()}
+
+    def count(self, heard: Mapping[str, float]) -> None:
+        """Count in what another vote has heard."""
+        with self._lock:
+            for code, seconds in heard.items():
+                self._totals[code] = self._totals.get(code, 0.0) + seconds
 
     def choose(self, heard: Sequence[Mapping[str, float]], speech_s: Sequence[float]) -> list[str]:
         """Count a batch's probabilities in, and say each chunk's language."""
@@ -61,7 +87,7 @@ class LanguageVote:
         kept = {
             code: probability
             for code, probability in probabilities.items()
-            if not self._allowed or code in self._allowed
+            if not self.allowed or code in self.allowed
         }
         total = sum(kept.values()) or 1.0
         return {code: probability / total for code, probability in kept.items()}

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ..base import Fellows
 from ..frames import Frame, MediaFile, Progress
 from ..speech import SileroModel
 from ..transcription import TranscribeOptions, options_of
+from .file_batches import Batches, Sizes
 from .file_chunks import Chunk
 from .file_decode import Ask, ChunkDecoder, ChunkText
+from .file_lanes import Lanes
 from .file_language import LanguageVote
 from .file_options import FileOptions
 from .file_result import Transcript, chunk_data
 from .file_schedule import Schedule
 from .file_source import ChunkSource
+from .tokens import Tokens
 from .whisper import Whisper
 
 Answer = TypeVar("Answer")
@@ -30,12 +32,12 @@ _TELL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """The threads that all files share: `count` batches are decoded at once."""
+class Models:
+    """What a replica has loaded, for all of its files."""
 
-    count: int
-    decoders: ThreadPoolExecutor
-    readers: ThreadPoolExecutor
+    engine: Whisper
+    decoder: ChunkDecoder
+    vad: SileroModel
 
 
 class FileWork:
@@ -43,33 +45,39 @@ class FileWork:
 
     def __init__(
         self,
+        models: Models,
         lanes: Lanes,
-        engine: Whisper,
-        vad: SileroModel,
         settings: FileOptions,
         file: MediaFile,
         known: dict[str, ChunkText],
+        fellows: Fellows | None = None,
     ) -> None:
         self._lanes = lanes
         self._settings = settings
         self._asked = asked = options_of(file)
         self._file = file
-        self._vad = vad
+        self._vad = models.vad
         self._known = known
-        self._stop = threading.Event()
-        self._running: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
         self._blocks: Iterator[list[Chunk]] | None = None
         self._source: ChunkSource | None = None
         self._read_all = False
-        self._batches = 0
         self._schedule: Schedule[ChunkText] = Schedule()
-        self._decoder = ChunkDecoder(engine, settings.checking)
         settled = asked.language or settings.language
-        if settled is not None or not engine.tokens.multilingual:
-            settled = engine.tokens.check_language(settled)
+        tokens = models.engine.tokens
+        if settled is not None or not tokens.multilingual:
+            settled = tokens.check_language(settled)
         self._vote = LanguageVote(settled, asked.languages)
-        self._ask = _ask(engine, asked, settings)
+        self._batches = Batches(
+            self._schedule,
+            lanes,
+            models.decoder,
+            _ask(tokens, asked, settings),
+            self._vote,
+            Sizes(settings.batch, settings.first_batch),
+            name=file.name,
+            fellows=fellows,
+        )
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Everything that comes of the file, in order of time."""
@@ -77,7 +85,7 @@ class FileWork:
         self._blocks = iter(source)
         transcript = Transcript(source.tracks)
         told_s = 0.0
-        while not (self._read_all and self._schedule.outstanding == 0 and not self._running):
+        while self._schedule.outstanding or self._batches.at_work or not self._read_all:
             self._start_work()
             await self._step()
             for chunk, text in self._schedule.leave():
@@ -97,13 +105,16 @@ class FileWork:
 
     async def _step(self) -> None:
         """Wait until a batch is decoded or a block read; what failed there is raised here."""
-        tasks = {*self._running, *([self._reading] if self._reading else [])}
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            self._running.discard(task)
-            if task is self._reading:
-                self._reading = None
-            task.result()
+        reading = {self._reading} if self._reading else set[asyncio.Task[None]]()
+        done, _ = await asyncio.wait(
+            self._batches.news | reading,
+            timeout=self._batches.patience_s(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if self._reading is not None and self._reading in done:
+            self._reading.result()
+            self._reading = None
+        self._batches.settle(done)
 
     def _open(self) -> ChunkSource:
         settings = self._settings
@@ -118,29 +129,10 @@ class FileWork:
 
     def _start_work(self) -> None:
         """Keep the reader a few batches ahead, and as many batches at work as there are lanes."""
-        ahead = self._settings.batch * (_AHEAD_BATCHES + self._lanes.count)
+        ahead = self._settings.batch * (_AHEAD_BATCHES + self._batches.width)
         if self._reading is None and not self._read_all and self._schedule.outstanding < ahead:
             self._reading = asyncio.create_task(self._read(), name=f"read {self._file.name}")
-        while len(self._running) < self._lanes.count and self._enough():
-            batch = self._schedule.take(self._batch_size())
-            self._batches += 1
-            task = asyncio.create_task(self._decode(batch), name=f"decode {self._file.name}")
-            self._running.add(task)
-
-    def _batch_size(self) -> int:
-        """A full batch; towards the end an equal share for each lane, so that none idles."""
-        if not self._read_all:
-            return self._settings.batch
-        share = -(-self._schedule.waiting // self._lanes.count)
-        return max(1, min(self._settings.batch, share))
-
-    def _enough(self) -> bool:
-        """Whether a batch is worth starting: full, or early, or nothing more to wait for."""
-        waiting = self._schedule.waiting
-        wanted = self._settings.batch
-        if self._batches < self._lanes.count:
-            wanted = min(wanted, self._settings.first_batch)
-        return waiting >= wanted or (waiting > 0 and self._reading is None)
+        self._batches.start(reading=self._reading is not None, read_all=self._read_all)
 
     async def _read(self) -> None:
         assert self._blocks is not None
@@ -155,32 +147,21 @@ class FileWork:
             else:
                 self._schedule.add_done(chunk, known)
 
-    async def _decode(self, batch: list[tuple[int, Chunk]]) -> None:
-        loop = asyncio.get_running_loop()
-        chunks = [chunk for _, chunk in batch]
-        pool = self._lanes.decoders
-        texts = await loop.run_in_executor(
-            pool, self._decoder.decode, chunks, self._ask, self._vote, self._stop
-        )
-        for (number, chunk), text in zip(batch, texts, strict=True):
-            self._schedule.finish(number, chunk, text)
-
     async def _in_reader(self, call: Callable[[], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(self._lanes.readers, call)
 
     async def cancel(self) -> None:
         """Stop: what runs in threads ends at its next step, and nobody waits for it."""
-        self._stop.set()
-        tasks = [*self._running, *([self._reading] if self._reading else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        await self._batches.cancel()
 
 
-def _ask(engine: Whisper, asked: TranscribeOptions, settings: FileOptions) -> Ask:
+def _ask(tokens: Tokens, asked: TranscribeOptions, settings: FileOptions) -> Ask:
     hints = [*([", ".join(asked.hotwords)] if asked.hotwords else []), asked.prompt or ""]
     text = " ".join(hint.strip() for hint in hints if hint.strip())
-    context = engine.tokens.encode(f" {text}")[-_CONTEXT_TOKENS:] if text else []
+    context = tokens.encode(f" {text}")[-_CONTEXT_TOKENS:] if text else []
     return Ask(
         task=asked.task,
         context=tuple(context),

@@ -62,6 +62,12 @@ async def ask(asr, path, *known, **options):
     return [frame async for frame in asr.run(given, Context())]
 
 
+def use(asr, decoder, monkeypatch) -> None:
+    """Decode with another decoder on the same engine."""
+    other = decoder(asr._models.engine, asr._options.checking)
+    monkeypatch.setattr(asr, "_models", replace(asr._models, decoder=other))
+
+
 def transcript(got) -> dict:
     assert isinstance(got[-1], Data)
     assert got[-1].value["kind"] == "transcript"
@@ -209,7 +215,7 @@ async def test_a_chunk_that_loses_words_is_cut_smaller_until_it_does_not(
     told = (FOX, SEA, STATION, DOOR)
     pcm = np.concatenate([piece for text in told for piece in (say(text), quiet(350))])
     (tmp_path / "a.wav").write_bytes(wav(pcm))
-    monkeypatch.setattr("motet.components.asr.file_work.ChunkDecoder", FewWords)
+    use(asr, FewWords, monkeypatch)
     result = transcript(await ask(asr, tmp_path / "a.wav"))
     assert normalized(result["text"]) == normalized(" ".join(told))
     assert result["checks"]["retried"] >= 1
@@ -227,7 +233,7 @@ class Hopeless(ChunkDecoder):
 
 async def test_what_fails_every_try_is_marked_and_counted(asr, say, tmp_path, monkeypatch):
     (tmp_path / "a.wav").write_bytes(wav(say(FOX)))
-    monkeypatch.setattr("motet.components.asr.file_work.ChunkDecoder", Hopeless)
+    use(asr, Hopeless, monkeypatch)
     checks = transcript(await ask(asr, tmp_path / "a.wav"))["checks"]
     assert checks["marks"] == {"repetition": 1}
     assert checks["marked"][0]["marks"] == ["repetition"]

@@ -8,41 +8,23 @@ from __future__ import annotations
 import threading
 import time
 import tracemalloc
-import wave
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
+from filefakes import ENGINE, LoudnessVad, recording
 
 from motet.components.asr.file_decode import ChunkText
+from motet.components.asr.file_lanes import Lanes
 from motet.components.asr.file_options import FileOptions
-from motet.components.asr.file_work import FileWork, Lanes
+from motet.components.asr.file_work import FileWork, Models
 from motet.components.frames import MediaFile, Progress, Segment, Word
-from motet.components.silero import WINDOW, State
-
-RATE_HZ = 16_000
-ENGINE = SimpleNamespace(
-    tokens=SimpleNamespace(multilingual=False, check_language=lambda language: "en")
-)
-
-
-class LoudnessVad:
-    """Calls loud windows speech."""
-
-    def scan(self, samples, state=None):
-        padded = np.pad(samples, (0, -len(samples) % WINDOW))
-        loud = np.abs(padded.reshape(-1, WINDOW)).max(axis=1) > 500
-        return loud.astype(np.float32), state or State.fresh()
 
 
 class OneWord:
     """A decoder that takes no time."""
 
-    def __init__(self, engine, rules) -> None:
-        pass
-
     def decode(self, chunks, ask, vote, stop):
+        vote.choose([{"en": 1.0}] * len(chunks), [1.0] * len(chunks))
         word = Word(" word.", 0.3, 0.6, 1.0)
         return [ChunkText("word.", "en", words=(word,)) for _ in chunks]
 
@@ -53,21 +35,9 @@ def lanes():
         yield Lanes(2, decoders, readers)
 
 
-def recording(path, minutes: float, speech_s: float) -> MediaFile:
-    """Minutes of ten seconds each: `speech_s` of a hum, the rest silence."""
-    piece = np.zeros(10 * RATE_HZ, np.int16)
-    piece[: int(speech_s * RATE_HZ)] = 3000
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE_HZ)
-        for _ in range(int(minutes * 6)):
-            file.writeframes(piece.tobytes())
-    return MediaFile(str(path), path.name, {})
-
-
-def work_on(file: MediaFile, lanes: Lanes) -> FileWork:
-    return FileWork(lanes, ENGINE, LoudnessVad(), FileOptions(batch=1), file, {})
+def work_on(file: MediaFile, lanes: Lanes, decoder=None) -> FileWork:
+    models = Models(ENGINE, decoder or OneWord(), LoudnessVad())
+    return FileWork(models, lanes, FileOptions(batch=1), file, {})
 
 
 async def peak_bytes(file: MediaFile, lanes: Lanes) -> tuple[int, int]:
@@ -80,8 +50,7 @@ async def peak_bytes(file: MediaFile, lanes: Lanes) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-async def test_memory_does_not_grow_with_the_file(lanes, tmp_path, monkeypatch):
-    monkeypatch.setattr("motet.components.asr.file_work.ChunkDecoder", OneWord)
+async def test_memory_does_not_grow_with_the_file(lanes, tmp_path):
     short, few = await peak_bytes(recording(tmp_path / "short.wav", 4, 8.0), lanes)
     long, many = await peak_bytes(recording(tmp_path / "long.wav", 20, 8.0), lanes)
     assert (few, many) == (24, 120)
@@ -89,7 +58,7 @@ async def test_memory_does_not_grow_with_the_file(lanes, tmp_path, monkeypatch):
     assert long < short + 1_500_000
 
 
-async def test_a_slow_decoder_holds_the_reader_back(lanes, tmp_path, monkeypatch):
+async def test_a_slow_decoder_holds_the_reader_back(lanes, tmp_path):
     file = recording(tmp_path / "a.wav", 10, 8.0)
     most = []
     held = threading.Event()
@@ -103,16 +72,14 @@ async def test_a_slow_decoder_holds_the_reader_back(lanes, tmp_path, monkeypatch
             held.set()
             return super().decode(chunks, ask, vote, stop)
 
-    monkeypatch.setattr("motet.components.asr.file_work.ChunkDecoder", Slow)
-    work = work_on(file, lanes)
+    work = work_on(file, lanes, Slow())
     segments = [frame async for frame in work.frames() if isinstance(frame, Segment)]
     assert len(segments) == 60
     # Five batches ahead, and one for each of the two lanes.
     assert 3 <= max(most) <= 7
 
 
-async def test_hours_of_silence_tell_how_far_they_are_read(lanes, tmp_path, monkeypatch):
-    monkeypatch.setattr("motet.components.asr.file_work.ChunkDecoder", OneWord)
+async def test_hours_of_silence_tell_how_far_they_are_read(lanes, tmp_path):
     got = [frame async for frame in work_on(recording(tmp_path / "a.wav", 8, 0), lanes).frames()]
     done = [frame.done for frame in got if isinstance(frame, Progress)]
     assert len(done) >= 7
