@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, cast
 
 import grpc
@@ -43,7 +44,8 @@ class HopResult:
     frames_per_batch: float
 
 
-def _cpu_s() -> float:
+def cpu_s() -> float:
+    """The CPU time of this process so far, in seconds."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
@@ -83,7 +85,7 @@ def _serve(address: str, pipe: Pipe) -> None:
         await bare.start()
         pipe.send(addresses)
         while await asyncio.to_thread(pipe.recv) != "stop":
-            pipe.send(_cpu_s())
+            pipe.send(cpu_s())
         await local.stop()
         await remote.stop()
         await bare.stop(0)
@@ -98,14 +100,17 @@ async def _bare(messages: AsyncIterator[bytes], context: Any) -> AsyncIterator[b
         yield message
 
 
-async def _session(hop: Hop, index: int, seconds: float, samples: int, took: list[float]) -> int:
-    """One paced session; appends round trips in seconds and returns how many were late."""
+Call = Callable[[AsyncIterator[Frame], Context], AsyncIterator[Frame]]
+
+
+async def paced(call: Call, index: int, seconds: float, samples: int, took: list[float]) -> int:
+    """A session of 50 chunks a second: appends round trips in seconds, tells how many were late."""
     sent: dict[float, float] = {}
     chunk = np.zeros(samples, np.int16)
     count = int(seconds / CHUNK_S)
-    begin = time.perf_counter() + 0.1 + random.random() * CHUNK_S
 
     async def microphone() -> AsyncIterator[Frame]:
+        begin = time.perf_counter() + 0.1 + random.random() * CHUNK_S
         for number in range(count):
             wait_s = begin + number * CHUNK_S - time.perf_counter()
             if wait_s > 0:
@@ -114,7 +119,7 @@ async def _session(hop: Hop, index: int, seconds: float, samples: int, took: lis
             yield Audio(chunk, 16_000, float(number))
 
     late = 0
-    async for frame in hop.link.calls.call("echo", microphone(), Context(f"s{index}")):
+    async for frame in call(microphone(), Context(f"s{index}")):
         if isinstance(frame, Audio):
             trip_s = time.perf_counter() - sent.pop(frame.start_ms)
             took.append(trip_s)
@@ -236,12 +241,13 @@ async def _measure(
         return pipe.recv()
 
     took: list[float] = []
-    client_s, server_s = _cpu_s(), server_cpu_s()
+    client_s, server_s = cpu_s(), server_cpu_s()
     batches = hop.link.counters.batches
+    call = partial(hop.link.calls.call, "echo")
     late = await asyncio.gather(
-        *(_session(hop, index, seconds, chunk_bytes // 2, took) for index in range(sessions))
+        *(paced(call, index, seconds, chunk_bytes // 2, took) for index in range(sessions))
     )
-    client_s, server_s = _cpu_s() - client_s, server_cpu_s() - server_s
+    client_s, server_s = cpu_s() - client_s, server_cpu_s() - server_s
     percentiles = statistics.quantiles(took, n=100)
     return HopResult(
         sessions=sessions,

@@ -43,6 +43,8 @@ def add(commands: Commands) -> None:
     files.add_argument("--reference", type=Path, help="its true text, to count errors against")
     files.add_argument("--file", default="transcribe", help="pipeline file")
     files.add_argument("--language", help="ISO 639-1; found if not given")
+    files.add_argument("--runtime", choices=["local", "workers"], default="local")
+    files.add_argument("--replicas", type=int, help="of the transcriber, sharing the cores")
     peers = ["batched", "sequential", "batched-words", "sequential-words"]
     peer = "faster-whisper, plain or with the times of words, which ours always gives"
     files.add_argument("--peer", nargs="*", choices=peers, default=[], help=peer)
@@ -75,6 +77,14 @@ def add(commands: Commands) -> None:
     hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
     hop.add_argument("--seconds", type=float, default=4.0)
     hop.set_defaults(command=run_bench_hop)
+    ray = kinds.add_parser("ray", help="Ray beside workers: latency, growth, a scale-down")
+    ray.add_argument("--sessions", type=int, default=50)
+    ray.add_argument("--seconds", type=float, default=5.0, help="of a round")
+    ray.add_argument("--rounds", type=int, default=3, help="of each runtime, in turns")
+    ray.add_argument(
+        "--runtimes", nargs="+", default=["workers", "ray"], choices=["workers", "ray"]
+    )
+    ray.set_defaults(command=run_bench_ray)
     scaling = kinds.add_parser("scaling", help="a load on one node, and what grows: a plot")
     scaling.add_argument("node", metavar="NODE", help="the node that gets the load")
     scaling.add_argument("--file", default="voice", help="pipeline file")
@@ -104,9 +114,22 @@ def run_bench_voice(parsed: argparse.Namespace) -> int:
 
 def run_bench_transcribe(parsed: argparse.Namespace) -> int:
     """Measure the transcription of a file."""
+    from ...components.errors import BadInput
     from ..bench.transcribe import Plan, render, run
 
-    plan = Plan(parsed.audio, parsed.reference, parsed.file, parsed.language, tuple(parsed.peer))
+    if parsed.replicas is not None and parsed.runtime == "local":
+        raise BadInput("--replicas are processes: use --runtime workers", where="bench")
+    if parsed.replicas is not None and parsed.replicas < 1:
+        raise BadInput(f"--replicas is {parsed.replicas}, and must be 1 at least", where="bench")
+    plan = Plan(
+        parsed.audio,
+        parsed.reference,
+        parsed.file,
+        parsed.language,
+        tuple(parsed.peer),
+        parsed.runtime,
+        parsed.replicas,
+    )
     write(render(run(plan), as_json=parsed.json))
     return 0
 
@@ -151,6 +174,14 @@ def run_bench_hop(parsed: argparse.Namespace) -> int:
     from ...pipelines.runtimes.hopbench import main as measure
 
     write(measure(tuple(parsed.sessions), parsed.seconds))
+    return 0
+
+
+def run_bench_ray(parsed: argparse.Namespace) -> int:
+    """Measure Ray beside workers."""
+    from ...pipelines.runtimes.raybench import main as measure
+
+    write(measure(parsed.runtimes, parsed.sessions, parsed.seconds, parsed.rounds))
     return 0
 
 
