@@ -27,7 +27,7 @@ from .commands import (
     status,
     transcribe,
 )
-from .commands.output import write
+from .commands.output import Group, write
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     root = argparse.ArgumentParser("motet", description="Serve graphs of models on your machines.")
-    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    commands = Group(root, "COMMAND")
     for group in (
         serve,
         check,

@@ -5,17 +5,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .output import Commands, write
+from .output import Commands, Group, write
 from .plan import add_comparison, add_profile
 
 
 def add(commands: Commands) -> None:
     """`motet bench`."""
     command = commands.add_parser("bench", help="measure this machine")
-    kinds = command.add_subparsers(required=True, metavar="WHAT")
+    kinds = Group(command, "WHAT")
     voice = kinds.add_parser("voice", help="voice sessions: cost, latency, overload")
-    voice.add_argument("--sessions", type=int, default=10)
-    voice.add_argument("--seconds", type=float, default=15.0)
+    voice.add_argument("--sessions", type=int, default=10, help="callers at once (10)")
+    voice.add_argument("--seconds", type=float, default=15.0, help="that count (15)")
     voice.add_argument("--warm-s", type=float, default=6.0, help="seconds before counting starts")
     voice.add_argument("--engines", choices=["real", "fake"], default="fake", help="ASR, LLM, TTS")
     voice.add_argument("--socket", action="store_true", help="a server process, by WebSocket")
@@ -32,9 +32,9 @@ def add(commands: Commands) -> None:
     voice.add_argument("--json", action="store_true", help="one JSON line")
     voice.set_defaults(command=run_bench_voice)
     embed = kinds.add_parser("embed", help="embeddings, beside sentence-transformers")
-    embed.add_argument("--texts", type=int, default=192)
-    embed.add_argument("--tokens", type=int, default=256)
-    embed.add_argument("--concurrency", type=int, default=64)
+    embed.add_argument("--texts", type=int, default=192, help="how many (192)")
+    embed.add_argument("--tokens", type=int, default=256, help="of each text (256)")
+    embed.add_argument("--concurrency", type=int, default=64, help="requests at once (64)")
     embed.add_argument("--file", default="embed-throughput", help="pipeline file")
     embed.add_argument("--json", action="store_true", help="one JSON line")
     embed.set_defaults(command=run_bench_embed)
@@ -43,7 +43,9 @@ def add(commands: Commands) -> None:
     files.add_argument("--reference", type=Path, help="its true text, to count errors against")
     files.add_argument("--file", default="transcribe", help="pipeline file")
     files.add_argument("--language", help="ISO 639-1; found if not given")
-    files.add_argument("--runtime", choices=["local", "workers"], default="local")
+    files.add_argument(
+        "--runtime", choices=["local", "workers"], default="local", help="where it runs (local)"
+    )
     files.add_argument("--replicas", type=int, help="of the transcriber, sharing the cores")
     peers = ["batched", "sequential", "batched-words", "sequential-words"]
     peer = "faster-whisper, plain or with the times of words, which ours always gives"
@@ -61,37 +63,49 @@ def add(commands: Commands) -> None:
     jobs.set_defaults(command=run_bench_jobs)
     vision = kinds.add_parser("vision", help="a vision encoder's cache, on a model of your own")
     vision.add_argument("model", metavar="MODEL", help="folder or hub id")
-    vision.add_argument("--pictures", type=int, default=8)
+    vision.add_argument("--pictures", type=int, default=8, help="different ones (8)")
     vision.add_argument("--side", type=int, default=768, help="pixels")
     vision.add_argument("--concurrency", type=int, default=50, help="askers for one picture")
-    vision.add_argument("--threads", type=int, default=1)
+    vision.add_argument("--threads", type=int, default=1, help="of the encoder (1)")
     vision.add_argument("--json", action="store_true", help="one JSON line")
     vision.set_defaults(command=run_bench_vision)
     snac = kinds.add_parser("snac", help="the speech codec: streams together and one by one")
-    snac.add_argument("--streams", type=int, default=16)
+    snac.add_argument("--streams", type=int, default=16, help="at once (16)")
     snac.add_argument("--frames", type=int, default=9, help="codec frames of each, 85 ms a frame")
-    snac.add_argument("--cores", type=int, default=2)
-    snac.add_argument("--rounds", type=int, default=2)
+    snac.add_argument("--cores", type=int, default=2, help="that the codec uses (2)")
+    snac.add_argument("--rounds", type=int, default=2, help="of which the best counts (2)")
     snac.set_defaults(command=run_bench_snac)
     hop = kinds.add_parser("hop", help="the hop between two processes: latency, late frames, CPU")
-    hop.add_argument("--sessions", type=int, nargs="+", default=[1, 50, 200, 400])
-    hop.add_argument("--seconds", type=float, default=4.0)
+    hop.add_argument(
+        "--sessions",
+        type=int,
+        nargs="+",
+        default=[1, 50, 200, 400],
+        help="at once, one load after the other (1 50 200 400)",
+    )
+    hop.add_argument("--seconds", type=float, default=4.0, help="of each load (4)")
     hop.set_defaults(command=run_bench_hop)
     ray = kinds.add_parser("ray", help="Ray beside workers: latency, growth, a scale-down")
-    ray.add_argument("--sessions", type=int, default=50)
+    ray.add_argument("--sessions", type=int, default=50, help="at once (50)")
     ray.add_argument("--seconds", type=float, default=5.0, help="of a round")
     ray.add_argument("--rounds", type=int, default=3, help="of each runtime, in turns")
     ray.add_argument(
-        "--runtimes", nargs="+", default=["workers", "ray"], choices=["workers", "ray"]
+        "--runtimes",
+        nargs="+",
+        default=["workers", "ray"],
+        choices=["workers", "ray"],
+        help="what to measure (both)",
     )
     ray.set_defaults(command=run_bench_ray)
     scaling = kinds.add_parser("scaling", help="a load on one node, and what grows: a plot")
     scaling.add_argument("node", metavar="NODE", help="the node that gets the load")
     scaling.add_argument("--file", default="voice", help="pipeline file")
-    scaling.add_argument("--runtime", choices=["workers", "ray"], default="workers")
-    scaling.add_argument("--max-replicas", type=int, default=3)
+    scaling.add_argument(
+        "--runtime", choices=["workers", "ray"], default="workers", help="what scales (workers)"
+    )
+    scaling.add_argument("--max-replicas", type=int, default=3, help="of each node (3)")
     scaling.add_argument("--runs", type=int, default=6, help="runs at once")
-    scaling.add_argument("--seconds", type=float, default=20.0)
+    scaling.add_argument("--seconds", type=float, default=20.0, help="of the load (20)")
     scaling.add_argument("--svg", type=Path, required=True, help="where the plot goes")
     scaling.set_defaults(command=run_bench_scaling)
     add_comparison(kinds.add_parser("plan", help="a plan beside the same load, served here"))

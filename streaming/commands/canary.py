@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ...components.errors import BadInput
-from .output import Commands, write
+from .output import Commands, Group, write
 from .remote import add_address, ask
 from .status import render
 
@@ -13,7 +13,7 @@ from .status import render
 def add(commands: Commands) -> None:
     """`motet canary start|share|promote|abort PIPELINE`."""
     command = commands.add_parser("canary", help="try a new version on a share of new sessions")
-    actions = command.add_subparsers(required=True, metavar="ACTION")
+    actions = Group(command, "ACTION")
     start = actions.add_parser("start", help="begin with a pipeline's file as it is now")
     start.add_argument("--file", help="another file, in the same folder on the server")
     start.add_argument("--share", type=share, default=0.1, help="10%% or 0.1 (10%%)")
@@ -34,7 +34,7 @@ def add(commands: Commands) -> None:
             "--drain-s", type=float, help="how long old sessions may last (as any session)"
         )
     for one, run in ((start, run_start), (move, run_share), (promote, run_end), (abort, run_end)):
-        one.add_argument("pipeline", metavar="PIPELINE")
+        one.add_argument("pipeline", metavar="PIPELINE", help="its name, as `motet status` shows")
         add_address(one)
         one.set_defaults(command=run)
     promote.set_defaults(action="promote")

@@ -10,7 +10,12 @@ from .output import Commands, write
 def add(commands: Commands) -> None:
     """Both commands."""
     check = commands.add_parser("check", help="check pipeline files, all faults at once")
-    check.add_argument("files", nargs="+", metavar="FILE")
+    check.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="pipeline files, or names of ready-made ones (voice)",
+    )
     check.set_defaults(command=run_check)
     known = commands.add_parser("components", help="what components and models there are")
     known.set_defaults(command=run_components)

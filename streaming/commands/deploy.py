@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from .output import Commands, write
+from .output import Commands, Group, write
 
 if TYPE_CHECKING:
     from ...pipelines.deploy import DeploySettings
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def add(commands: Commands) -> None:
     """`motet deploy`."""
     command = commands.add_parser("deploy", help="manifests for a cluster")
-    kinds = command.add_subparsers(required=True, metavar="WHERE")
+    kinds = Group(command, "WHERE")
     one = kinds.add_parser("kubernetes", help="manifests for `kubectl apply -f -`, with KEDA")
     one.add_argument(
         "--no-surge", action="store_true", help="no spare GPU: stop pods before new ones start"
@@ -38,7 +38,7 @@ def common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--image", required=True, help="container image that has `motet` and what the file needs"
     )
-    command.add_argument("--namespace", default="default")
+    command.add_argument("--namespace", default="default", help="of all objects (default)")
     command.add_argument(
         "--keys-secret",
         default="motet-keys",

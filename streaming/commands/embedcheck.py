@@ -14,7 +14,12 @@ def add(commands: Commands) -> None:
     )
     check.add_argument("original", metavar="MODEL", help="catalogue name, folder or hub id")
     check.add_argument("changed", metavar="CHANGED", help="the same, quantised or converted")
-    check.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
+    check.add_argument(
+        "--dtype",
+        default="float32",
+        choices=["float32", "bfloat16", "float16"],
+        help="what both compute in (float32)",
+    )
     check.add_argument("--least", type=float, default=0.99, help="smallest cosine that passes")
     check.add_argument("--texts", metavar="FILE", help="one text a line, instead of its own")
     check.set_defaults(command=run)

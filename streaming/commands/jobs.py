@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from .output import Commands
+from .output import Commands, Group
+from .remote import address
 
+STATES = ("queued", "running", "completed", "failed", "cancelled")
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json", "diarized_json")
 
 
@@ -23,12 +25,18 @@ def add(commands: Commands) -> None:
 def add_jobs(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet jobs`."""
     command.add_argument(
-        "--server", "--url", default="http://localhost:8000", help="address of the server"
+        "--server",
+        "--url",
+        type=address,
+        default="http://localhost:8000",
+        help="address of the server (http://localhost:8000)",
     )
     command.add_argument("--key", help="API key (or MOTET_API_KEY)")
-    actions = command.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = Group(command, "ACTION", "action")
     submit = actions.add_parser("submit", help="upload files as jobs")
-    submit.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    submit.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="what to upload, a job each"
+    )
     submit.add_argument("--pipeline", default="transcribe", help="its name (transcribe)")
     submit.add_argument(
         "--option",
@@ -39,11 +47,11 @@ def add_jobs(command: argparse.ArgumentParser) -> None:
     )
     submit.add_argument("--priority", type=int, help="-100 to 100, as far as the key allows")
     listed = actions.add_parser("list", help="the newest jobs")
-    listed.add_argument("--state")
-    listed.add_argument("--limit", type=int, default=20)
+    listed.add_argument("--state", choices=STATES, help="only those (all)")
+    listed.add_argument("--limit", type=int, default=20, help="how many at most (20)")
     for name, told in (("get", "a job and its result"), ("cancel", "stop"), ("delete", "remove")):
         action = actions.add_parser(name, help=told)
-        action.add_argument("job")
+        action.add_argument("job", metavar="JOB", help="its id, as `motet jobs list` shows it")
         if name == "get":
             action.add_argument("--format", choices=FORMATS, help="a transcript in this format")
     command.set_defaults(command=run_jobs)

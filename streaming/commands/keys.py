@@ -11,7 +11,11 @@ from .output import Commands, write
 def add(commands: Commands) -> None:
     """`motet keys`."""
     command = commands.add_parser("keys", help="make, list and remove API keys")
-    command.add_argument("action", choices=["add", "list", "remove"])
+    command.add_argument(
+        "action",
+        choices=["add", "list", "remove"],
+        help="add prints the new key, this once; list prints the names",
+    )
     command.add_argument("name", nargs="?", help="of the key to add or remove")
     command.add_argument(
         "--keys-file",

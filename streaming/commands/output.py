@@ -11,8 +11,22 @@ class Commands(Protocol):
     """Where a command is added: argparse's sub-parsers, which have no public type."""
 
     def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:
-        """A parser for the command of that name."""
+        """A parser for the command of that name; `help` is what is told of it."""
         ...
+
+
+class Group:
+    """The commands within a command; each tells in its own help what it does."""
+
+    def __init__(self, command: argparse.ArgumentParser, metavar: str, dest: str = "") -> None:
+        self._commands = command.add_subparsers(
+            required=True, metavar=metavar, dest=dest or argparse.SUPPRESS
+        )
+
+    def add_parser(self, name: str, *, help: str) -> argparse.ArgumentParser:
+        """A parser for the command of that name; `help` is what is told of it."""
+        told = f"{help[0].upper()}{help[1:]}."
+        return self._commands.add_parser(name, help=help, description=told)
 
 
 def write(text: str, *, error: bool = False) -> None:

@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     command.add_argument("--think-s", type=float, default=6.0, help="mean time between turns")
     command.add_argument("--prices", type=Path, help="YAML: machines and their prices")
     command.add_argument("--death-at-s", type=float, help="a machine dies then")
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--seed", type=int, default=0, help="of the simulated day (0)")
     command.set_defaults(command=run_plan)
 
 
@@ -108,7 +108,12 @@ def add_profile(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, required=True, help="where the profile goes")
     command.add_argument("--turns", type=int, default=40, help="turns at each level")
     command.add_argument("--active", type=int, nargs="+", default=[1, 2, 4], help="turns at once")
-    command.add_argument("--runtime", choices=["local", "workers", "ray"], default="local")
+    command.add_argument(
+        "--runtime",
+        choices=["local", "workers", "ray"],
+        default="local",
+        help="where it is measured (local)",
+    )
     command.set_defaults(command=run_profile)
 
 
@@ -129,7 +134,9 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seconds", type=float, default=60.0, help="of each load")
     command.add_argument("--session-s", type=float, default=20.0, help="mean length of a session")
     command.add_argument("--think-s", type=float, default=2.0, help="mean time between turns")
-    command.add_argument("--runtime", choices=["workers", "ray"], default="workers")
+    command.add_argument(
+        "--runtime", choices=["workers", "ray"], default="workers", help="what serves (workers)"
+    )
     command.set_defaults(command=run_comparison)
 
 

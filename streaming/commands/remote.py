@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -13,8 +14,32 @@ from ...components.errors import ComponentFailed, error_of
 
 def add_address(command: argparse.ArgumentParser) -> None:
     """The arguments that say where the server is, and who asks."""
-    command.add_argument("--url", default="http://127.0.0.1:8000")
+    command.add_argument(
+        "--url",
+        type=address,
+        default="http://127.0.0.1:8000",
+        help="address of the server (http://127.0.0.1:8000)",
+    )
     command.add_argument("--key", default=os.environ.get("MOTET_API_KEY"), help="API key")
+
+
+def address(text: str) -> str:
+    """A server's address as people write it: HOST:PORT, a URL, one that ends in / or /v1; a path is
+    kept, for servers behind a proxy.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    possible = "possible: HOST:PORT, http://HOST:PORT, https://HOST/PATH"
+    try:
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address: {error}; {possible}") from None
+    if not good or parts.query or parts.fragment:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address of a server; {possible}")
+    path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{path}"
 
 
 def ask(
@@ -31,7 +56,7 @@ def ask(
         MotetError: what the server says instead, with its code.
         ComponentFailed: it can't be reached.
     """
-    url = parsed.url.rstrip("/")
+    url = parsed.url
     headers = {"Authorization": f"Bearer {parsed.key}"} if parsed.key else {}
     try:
         answer = httpx.request(method, url + path, headers=headers, json=body, timeout=timeout_s)

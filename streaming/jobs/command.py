@@ -97,5 +97,20 @@ def _ok(response: httpx.Response) -> Any:
 
 def _line(job: dict[str, Any]) -> None:
     done = f"{job['progress']['fraction']:.0%}"
-    name = job["input"].get("name", "")
-    sys.stdout.write(f"{job['id']}  {job['state']:<10} {done:>4}  {job['created_at']}  {name}\n")
+    told = f"{job['id']}  {job['state']:<10} {done:>4}  {job['created_at']}  {_title(job)}"
+    if job["error"]:
+        told += f"  ({_short(job['error']['message'], 200)})"
+    sys.stdout.write(told + "\n")
+
+
+def _title(job: dict[str, Any]) -> str:
+    """What a job is about: its name, else what it is made of, else what makes it."""
+    given = job["input"]
+    known = [given[name] for name in ("name", "prompt", "url", "path") if given.get(name)]
+    return _short([*known, job["pipeline"]][0], 60)
+
+
+def _short(text: str, most: int) -> str:
+    """A text in one line of at most so many letters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
