@@ -1,12 +1,12 @@
-"""One of the processes of `ranks`: `python -m …rankchild LINE RANK WORLD`, the secret on stdin."""
+"""One of the processes of `ranks`: `python -m …rankchild LINE RANK WORLD`, LINE an open file."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
-from multiprocessing.connection import Client
-from typing import TYPE_CHECKING, Any, cast
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 BACKEND = "motet"
 
 
-def main(address: str, rank: int, world: str, secret: bytes) -> None:
+def main(place: int, rank: int, world: str) -> None:
     """Load, say hello, and run batches until the line closes."""
-    with cast("Line", Client(address, "AF_UNIX", secret)) as line:
-        line.send(rank)
+    with Connection(place) as line:
         model, options, threads = line.recv()
         try:
             engine = prepared(model, rank_options(options, rank), threads, rank, world)
@@ -164,4 +163,4 @@ def told(result: Made | BaseException) -> Made | Refused:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.stdin.buffer.read())
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

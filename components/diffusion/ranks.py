@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Listener
-from pathlib import Path
+from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ComponentFailed, MotetError, error_of
@@ -17,6 +15,8 @@ from .options import DiffusionOptions
 from .shot import Made, Pixels, Shot
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     Line = Connection[Any, Any]
 
 _START_S = 600.0
@@ -103,56 +103,50 @@ class Ranks:
         return found
 
     def _start(self) -> None:
-        count = self._options.parallel.ranks
-        with tempfile.TemporaryDirectory(prefix="motet-ranks-") as folder:
-            secret = secrets.token_bytes(32)
-            with Listener(str(Path(folder) / "line"), "AF_UNIX", count, secret) as listener:
-                command = [sys.executable, "-m", f"{__package__}.rankchild", str(listener.address)]
-                for rank in range(count):
-                    child = subprocess.Popen(
-                        [*command, str(rank), str(Path(folder) / "world")], stdin=subprocess.PIPE
-                    )
-                    self._children.append(child)
-                    assert child.stdin is not None
-                    child.stdin.write(secret)
-                    child.stdin.close()
-                lines = dict(self._met(listener) for _ in range(count))
-            self._lines = [lines[rank] for rank in range(count)]
-            for line in self._lines:
-                line.send((self._model, self._options, self._threads))
-            self._greet()
-
-    def _met(self, listener: Listener) -> tuple[int, Line]:
-        line = cast("Line", listener.accept())
-        return line.recv(), line
-
-    def _greet(self) -> None:
-        """Wait for all: the place where they find each other must last until every one has.
+        """Start the processes and wait until all have loaded.
 
         Raises:
-            MotetError: one can't load.
+            MotetError: one can't load, or dies.
         """
-        deadline_s = time.monotonic() + _START_S
-        for line in self._lines:
-            while not line.poll(_LOOK_S):
-                self._check(deadline_s)
-            try:
-                hello = line.recv()
-            except (EOFError, OSError) as error:
-                self.close()
-                raise ComponentFailed("a process of this model died as it loaded") from error
-            if isinstance(hello, Refused):
-                self.close()
-                raise error_of(hello.code, hello.message)
-            self.defaults, self.clips = hello.defaults, hello.clips
+        try:
+            # The place where they find each other must last until every one has.
+            with tempfile.TemporaryDirectory(prefix="motet-ranks-") as folder:
+                for rank in range(self._options.parallel.ranks):
+                    self._launch(rank, f"{folder}/world")
+                for line in self._lines:
+                    line.send((self._model, self._options, self._threads))
+                deadline_s = time.monotonic() + _START_S
+                for line in self._lines:
+                    self._greet(line, deadline_s)
+        except (OSError, EOFError) as error:
+            self.close()
+            raise ComponentFailed("a process of this model died as it loaded") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _launch(self, rank: int, world: str) -> None:
+        ours, theirs = Pipe()
+        self._lines.append(cast("Line", ours))
+        with theirs:
+            place = theirs.fileno()
+            command = [sys.executable, "-m", f"{__package__}.rankchild", str(place)]
+            child = subprocess.Popen([*command, str(rank), world], pass_fds=[place])
+            self._children.append(child)
+
+    def _greet(self, line: Line, deadline_s: float) -> None:
+        while not line.poll(_LOOK_S):
+            self._check(deadline_s)
+        hello = line.recv()
+        if isinstance(hello, Refused):
+            raise error_of(hello.code, hello.message)
+        self.defaults, self.clips = hello.defaults, hello.clips
 
     def _check(self, deadline_s: float) -> None:
         dead = [rank for rank, child in enumerate(self._children) if child.poll() is not None]
         if dead:
-            self.close()
             raise ComponentFailed(f"process {dead[0]} of this model has died")
         if time.monotonic() > deadline_s:
-            self.close()
             raise ComponentFailed("the processes of this model don't answer")
 
     def _run(self, shots: list[Shot]) -> list[Made | BaseException]:

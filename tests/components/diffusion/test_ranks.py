@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
@@ -13,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import tinydiffusion
 
+from motet.components.diffusion.options import DiffusionOptions, ParallelOptions
+from motet.components.diffusion.ranks import Ranks
 from motet.components.errors import BadInput, ComponentFailed
 from motet.components.frames import Frame, Generate, Image
 from motet.pipelines import Pipeline, build
@@ -51,14 +55,15 @@ async def ask(pipeline: Pipeline, request: Generate = ASKED) -> list[Image]:
 
 
 async def same(
-    model: Path, parallel: dict[str, Any], request: Generate = ASKED, **options: object
+    model: Path, parallel: dict[str, Any], *requests: Generate, **options: object
 ) -> list[Image]:
     """The pictures on one process and on several must be the same, and must have cost the same."""
+    requests = requests or (ASKED,)
     async with serving(model, **options) as pipeline:
-        exact = await ask(pipeline, request)
+        exact = [one for request in requests for one in await ask(pipeline, request)]
     async with serving(model, parallel=parallel, **options) as pipeline:
-        found = await ask(pipeline, request)
-    assert len(found) == len(exact) == 2 * request.count
+        found = [one for request in requests for one in await ask(pipeline, request)]
+    assert len(found) == len(exact) == 2 * sum(request.count for request in requests)
     for one, other in zip(found, exact, strict=True):
         assert (one.index, one.preview) == (other.index, other.preview)
         assert np.abs(one.pixels.astype(int) - other.pixels).max() <= 1
@@ -67,9 +72,19 @@ async def same(
     return found
 
 
-@pytest.mark.parametrize("name", ["clips", "stable"])
-async def test_branches_shared_out_with_steps_skipped(folders: dict[str, Path], name: str) -> None:
-    found = await same(folders[name], {"cfg": 2}, guidance_skip=SKIP)
+async def test_branches_shared_out_with_steps_skipped(folders: dict[str, Path]) -> None:
+    found = await same(folders["stable"], {"cfg": 2}, guidance_skip=SKIP)
+    assert found[-1].meta["rows_saved"] == 2
+
+
+async def test_one_picture_decoded_by_tiles_on_both_and_two_by_one_each(
+    folders: dict[str, Path],
+) -> None:
+    """What two processes make of its tiles is what one makes of them."""
+    tiling = {"size": 4, "halo": 1, "blend": 2}
+    requests = ASKED, replace(ASKED, count=1)
+    options = {"guidance_skip": SKIP, "vae_tiling": tiling}
+    found = await same(folders["clips"], {"cfg": 2}, *requests, **options)
     assert found[-1].meta["rows_saved"] == 2
 
 
@@ -84,16 +99,7 @@ async def test_branches_shared_out_with_a_cache_that_stays_where_it_is(
     assert found[-1].meta["rows_saved"] == 2
 
 
-async def test_one_picture_decoded_by_tiles_on_both(folders: dict[str, Path]) -> None:
-    """What two processes make of its tiles is what one makes of them."""
-    request = replace(ASKED, count=1)
-    tiling = {"size": 4, "halo": 1, "blend": 2}
-    await same(folders["clips"], {"cfg": 2}, request, vae_tiling=tiling)
-
-
-@pytest.mark.parametrize(
-    "parallel", [{"ring": 2}, {"ring": 2, "ulysses": 2}, {"cfg": 2, "ring": 2}], ids=str
-)
+@pytest.mark.parametrize("parallel", [{"ring": 2, "ulysses": 2}, {"cfg": 2, "ring": 2}], ids=str)
 async def test_tokens_shared_out_with_a_cache_that_all_agree_on(
     folders: dict[str, Path], parallel: dict[str, Any]
 ) -> None:
@@ -142,3 +148,18 @@ async def test_a_model_that_cannot_share_says_so(folders: dict[str, Path]) -> No
     with pytest.raises(BadInput, match="UNet2DConditionModel has no plan"):
         async with serving(folders["stable"], parallel={"ring": 2}):
             pass
+
+
+@pytest.mark.parametrize("how", ["exit 3", "kill -9 $$"])
+def test_processes_that_die_before_they_speak_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    dead = tmp_path / "python"
+    dead.write_text(f"#!/bin/sh\n{how}\n")
+    dead.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(dead))
+    options = DiffusionOptions(parallel=ParallelOptions(cfg=2))
+    before = psutil.Process().children()
+    with pytest.raises(ComponentFailed, match=r"died as it loaded|has died"):
+        Ranks(None, options, 2)
+    assert psutil.Process().children() == before
