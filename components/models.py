@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -221,11 +220,3 @@ def hub_snapshot(repo: str, revision: str | None) -> Path:
             where="model",
         ) from error
     return Path(folder)
-
-
-def installed_version(distribution: str) -> str | None:
-    """Version of an installed distribution, None if it isn't there."""
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return None

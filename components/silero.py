@@ -17,7 +17,6 @@ from .onnx import OnnxModel
 RATE_HZ = 16_000
 WINDOW = 512
 CONTEXT = 64
-WINDOW_MS = WINDOW * 1000 / RATE_HZ
 _HIDDEN = 128
 _SCAN_WINDOWS = 1024
 _SCALE = np.float32(1 / 32768)

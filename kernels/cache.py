@@ -44,12 +44,6 @@ def accumulate(total: Tensor, difference: Tensor, threshold: float) -> tuple[Ten
     return torch.where(compute, torch.zeros_like(after), after), compute
 
 
-def reuse(fresh: Tensor, base: Tensor, residual: Tensor, compute: Tensor) -> Tensor:
-    """Fresh output for the rows that computed, base + kept residual for the others."""
-    chosen = compute.view(-1, *(1 for _ in base.shape[1:]))
-    return torch.where(chosen, fresh, base + residual)
-
-
 def extrapolated(points: Sequence[tuple[int, Tensor]], at: int) -> Tensor:
     """The polynomial through tensors at different steps, at another step (Lagrange's form).
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .fp8 import FP8_MAX, K_GROUPS, Q_GROUPS, quantise_rows, row_scales, to_fp8
-from .masks import joined
+from .masks import joined, key_slice
 from .quantised import QuantisedKV
 from .reference import finite
 
@@ -73,7 +73,7 @@ def _keys(kv: QuantisedKV, start: int, stop: int, group: int) -> Tensor:
 def _masked(scores: Tensor, mask: Tensor | None, start: int, stop: int) -> Tensor:
     if mask is None:
         return scores
-    part = mask if mask.shape[-1] == 1 else mask[..., start:stop]
+    part = key_slice(mask, start, stop)
     if mask.dtype == torch.bool:
         return scores.masked_fill(~part, -math.inf)
     return scores + part.float() * math.log2(math.e)

@@ -16,6 +16,7 @@ from typing import Any, cast
 from ..errors import ComponentFailed
 from ..frames import Completed, Frame, Message, Prompt, TextDelta, Tool, ToolCall
 from .chat import Json, tool_json
+from .detokenise import overlap
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
@@ -117,7 +118,7 @@ class ToolReader:
         while self._held:
             before, opened, after = self._held.partition(OPEN)
             if not opened:
-                keep = 0 if last else _overlap(before)
+                keep = 0 if last else overlap(before, OPEN)
                 text, self._held = before[: len(before) - keep], before[len(before) - keep :]
                 if text:
                     yield replace(frame, text=text, spoken=self.prompt.spoken)
@@ -171,9 +172,3 @@ class ToolReader:
                 where=self.where,
             ) from error
         return self._call(named.name, written) if named else self._read(written)
-
-
-def _overlap(text: str) -> int:
-    """How many of the last characters may be the beginning of a tag."""
-    longest = min(len(text), len(OPEN) - 1)
-    return next((n for n in range(longest, 0, -1) if OPEN.startswith(text[-n:])), 0)

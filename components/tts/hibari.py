@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-import onnxruntime as ort  # pyright: ignore[reportMissingTypeStubs]
 from hibari import Hibari  # pyright: ignore[reportMissingTypeStubs]
 from hibari.voices import (  # pyright: ignore[reportMissingTypeStubs]
     VOICES,
@@ -16,6 +15,7 @@ from hibari.voices import (  # pyright: ignore[reportMissingTypeStubs]
 from ..audio import Floats
 from ..base import Setup
 from ..errors import MissingRequirement
+from ..onnx import sleeping
 from .speaker import Speaker
 
 DEFAULT_VOICE = "heart"
@@ -71,7 +71,8 @@ class HibariTts(Speaker):
                 engine: Any = Hibari(voice=name)
             else:
                 engine = Hibari(model=str(Path(name).expanduser()))
-            engine.sess = _session(engine.model_path, threads)
+            # Its own session would let its threads spin.
+            engine.sess = sleeping(Path(engine.model_path), threads)
             self._loaded[name] = engine
         return self._loaded[name]
 
@@ -89,13 +90,3 @@ def available() -> list[str]:
         for name, facts in voices.items()
         if facts.get("bundled") or os.path.exists(os.path.join(folder, facts["file"]))
     ]
-
-
-def _session(path: str, threads: int) -> Any:
-    """Hibari's own session would let its threads spin."""
-    options = cast(Any, ort.SessionOptions())  # pyright: ignore[reportUnknownMemberType]
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3
-    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])

@@ -11,11 +11,13 @@ EAGERNESS_MS = {"low": 8000.0, "medium": 4000.0, "high": 2000.0, "auto": 4000.0}
 
 @dataclass(frozen=True, slots=True)
 class EndpointRules:
-    """All in milliseconds of audio, but `grace_ms`, which is wall time.
+    """All in milliseconds of audio, but `grace_ms`, which is wall time, and `release`.
 
-    An utterance begins after `onset_ms` of voice, and pauses after `pause_ms` of silence. In mode
-    "semantic", one that sounds finished ends after `finished_ms` of silence; the others (and
-    all where nobody judges: `judged` False) after `eagerness_ms` by the client's eagerness.
+    An utterance begins after `onset_ms` of voice, and pauses after `pause_ms` of silence; voice is
+    over when the VAD's probability falls `release` below the client's threshold. In mode
+    "semantic", one that sounds finished ends after `finished_ms` of silence, another after what
+    the client's eagerness allows: `EAGERNESS_MS` where somebody judges (`judged`), else `low_ms`,
+    `medium_ms` ("auto" too) or `high_ms`.
     A detected utterance over `max_utterance_ms` is ended and the next begins with the next
     sample. Audio that hasn't arrived for `grace_ms` counts as silence (longer, where it comes in
     bursts).

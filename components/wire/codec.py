@@ -265,11 +265,6 @@ def _visit(message: Message, discard: Callable[[str], None]) -> None:
                 _visit(part, discard)
 
 
-def as_frame_type(kind: str) -> type[Frame] | None:
-    """The frame class of a oneof's name, None for what isn't a frame of the graph."""
-    return _CLASSES.get(kind)
-
-
 def frame_kinds() -> Mapping[str, str]:
     """The oneof's name of each message of a frame, by the name of its class."""
     return {name: kind for name, kind in _KINDS.items() if kind in _CLASSES}

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import (
-    BadInput,
-    ComponentFailed,
-    DeadlineExceeded,
-    MissingRequirement,
-    MotetError,
-    Overloaded,
-)
+from ..errors import BadInput, ComponentFailed, MotetError, Overloaded, error_of
 from . import motet_pb2 as pb
 
 CANCELLED = "cancelled"
-# Not every subclass there is: which ones are imported must not decide what an error becomes.
-KINDS: dict[str, type[MotetError]] = {
-    kind.code: kind
-    for kind in (BadInput, ComponentFailed, DeadlineExceeded, MissingRequirement, Overloaded)
-}
 
 
 def to_abort(error: BaseException, where: str = "") -> pb.Abort:
@@ -34,15 +22,11 @@ def to_abort(error: BaseException, where: str = "") -> pb.Abort:
 
 def from_abort(message: pb.Abort) -> MotetError:
     """The error that an abort stands for; one of an unknown code keeps its code."""
-    text, where = message.message, message.where
-    kind = KINDS.get(message.code, MotetError)
-    if kind is Overloaded:
-        retry = message.retry_after_s if message.HasField("retry_after_s") else None
-        return Overloaded(text, where=where, retry_after_s=retry)
-    if kind is BadInput:
-        return BadInput(text, where=where, param=message.param or None)
-    error = kind(text, where=where)
-    error.code = message.code or error.code
+    error = error_of(message.code or MotetError.code, message.message, where=message.where)
+    if isinstance(error, Overloaded) and message.HasField("retry_after_s"):
+        error.retry_after_s = message.retry_after_s
+    if isinstance(error, BadInput):
+        error.param = message.param or None
     return error
 
 

@@ -12,7 +12,6 @@ from motet.kernels.cache import (
     extrapolated,
     relative_difference,
     rescaled,
-    reuse,
 )
 
 
@@ -65,12 +64,6 @@ def test_rows_accumulate_and_restart_for_themselves() -> None:
     assert [row[0] for row in computed] == [False, True, False, True]
     assert [row[1] for row in computed] == [True] * 4
     assert [row[2] for row in computed] == [True] * 4
-
-
-def test_reuse_mixes_by_row() -> None:
-    base, fresh, kept = torch.ones(2, 3), torch.full((2, 3), 9.0), torch.full((2, 3), 0.5)
-    got = reuse(fresh, base, kept, torch.tensor([True, False]))
-    assert got.tolist() == [[9.0] * 3, [1.5] * 3]
 
 
 def test_shapes_must_agree() -> None:
