@@ -46,3 +46,25 @@ def use(pid: int | None = None) -> Use:
             continue
     busy = psutil.cpu_times()
     return Use(cpu_s, rss, busy.user + busy.nice + busy.system, threads)
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had, plus that of each of its children.
+
+    Where the system doesn't tell a peak, what they have now.
+    """
+    root = psutil.Process()
+    return sum(_peak(process) for process in [root, *root.children(recursive=True)])
+
+
+def _peak(process: psutil.Process) -> int:
+    try:
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -17,8 +16,11 @@ from ...components.errors import ComponentFailed, MissingRequirement
 from ...components.frames import Data, MediaFile, Segment
 from ...components.models import locate
 from ...components.transcription import kind_of
-from ...pipelines import load
-from ...pipelines.pipeline import Pipeline
+from ...pipelines import Pipeline, build, load
+from ...pipelines.graph import Graph
+from ...pipelines.runtimes import runtime_of
+from ...pipelines.runtimes.base import NodeStatus, Runtime
+from .machine import peak_bytes, use
 
 _PEER = """
 import json, resource, sys, time
@@ -60,7 +62,8 @@ class Measured:
 class Plan:
     """What to measure; `peer` names runs of faster-whisper: "batched", "sequential".
 
-    With "-words" behind its name it also gives each word's times, as ours always does.
+    With "-words" behind its name it also gives each word's times, as ours always does. `replicas`
+    of the transcriber share the machine's cores; None leaves that to the file.
     """
 
     audio: Path
@@ -68,10 +71,12 @@ class Plan:
     file: str = "transcribe"
     language: str | None = None
     peer: tuple[str, ...] = ()
+    runtime: str = "local"
+    replicas: int | None = None
 
 
 def run(plan: Plan) -> list[Measured]:
-    """Ours in this process, then each peer in one of its own: same weights, threads and beam.
+    """Ours here, then each peer in a process of its own: same weights, threads and beam.
 
     A peer sees the environment as it was: what our engine sets for itself is not its users'.
     """
@@ -81,8 +86,10 @@ def run(plan: Plan) -> list[Measured]:
 
 async def _ours(plan: Plan) -> Measured:
     asked = MediaFile(str(plan.audio), plan.audio.name, {"language": plan.language})
-    async with Pipeline(load(plan.file)) as running:
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
+    graph = _graph(plan)
+    async with Pipeline(graph, runtime_of(plan.runtime, graph)) as running:
+        await _all_there(running.runtime, graph)
+        wall_s, cpu_s = time.perf_counter(), use().cpu_s
         first_s: float | None = None
         async for frame in running.ask(asked):
             if isinstance(frame, Segment) and first_s is None:
@@ -90,14 +97,54 @@ async def _ours(plan: Plan) -> Measured:
             if isinstance(frame, Data) and kind_of(frame) == "transcript":
                 facts = {
                     "wall_s": time.perf_counter() - wall_s,
-                    "cpu_s": time.process_time() - cpu_s,
+                    "cpu_s": use().cpu_s - cpu_s,
                     "first_s": first_s,
-                    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                    "peak_mb": peak_bytes() // 2**20,
                     "duration_s": frame.value["duration"],
                     "text": frame.value["text"],
                 }
-                return _measured(f"motet {running.name}", facts, plan.reference)
+                return _measured(_name(plan, graph), facts, plan.reference)
     raise ComponentFailed("it ended without a transcript", where=plan.file)
+
+
+def _graph(plan: Plan) -> Graph:
+    graph = load(plan.file)
+    if plan.replicas is None:
+        return graph
+    cpus = (os.cpu_count() or 1) / plan.replicas
+    scale = {"min_replicas": plan.replicas, "max_replicas": plan.replicas}
+    nodes = {
+        name: node.model_copy(
+            update={
+                "scale": node.scale.model_copy(update=scale),
+                "resources": node.resources.model_copy(update={"cpus": cpus}),
+            }
+        )
+        if node.use == "asr/file"
+        else node
+        for name, node in graph.spec.nodes.items()
+    }
+    return build(graph.spec.model_copy(update={"nodes": nodes}))
+
+
+async def _all_there(runtime: Runtime, graph: Graph) -> None:
+    """Wait for the replicas that there are to be at least: their start isn't what is measured."""
+    least = {
+        name: node.spec.scale.min_replicas if node.spec.preload else 0
+        for name, node in graph.nodes.items()
+    }
+
+    def ready(node: NodeStatus) -> int:
+        return sum(one.state == "ready" for one in node.replicas)
+
+    async with asyncio.timeout(300):
+        while any(ready(node) < least[node.node] for node in runtime.status()):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def _name(plan: Plan, graph: Graph) -> str:
+    where = "" if plan.runtime == "local" else f", {plan.runtime}"
+    return f"motet {graph.name}{where}" + (f" x {plan.replicas}" if plan.replicas else "")
 
 
 def _peer(plan: Plan, peer: str, environment: dict[str, str]) -> Measured:
