@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import httpx
@@ -18,6 +18,8 @@ from httpx_secure import SSRFProtectionError, httpx_ssrf_protection
 from ..components.errors import BadInput, MotetError
 
 CHUNK_BYTES = 256 * 1024
+HERE = "for development, `motet serve --allow-loopback-urls` lets URLs point there"
+NOT_PUBLIC = f"its address is not a public one (if it is this machine's: {HERE})"
 
 
 class TooLarge(MotetError):
@@ -42,16 +44,32 @@ def guarded(*, allow_loopback: bool, timeout_s: float = 30.0) -> httpx.AsyncClie
     return httpx_ssrf_protection(client)
 
 
+def is_here(host: str) -> bool:
+    """Whether a host is this machine by its very name; what a name leads to is seen at the call."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback or address.is_unspecified
+
+
 def check_url(url: str, *, allow_loopback: bool, param: str = "url") -> httpx.URL:
     """The URL, if its form is one that is ever called; the address is checked when it's called.
 
     Raises:
-        BadInput: not https (http only where loopback is allowed), no host, or with credentials.
+        BadInput: not https (http only where loopback is allowed), no host, this machine though that
+            isn't allowed, or with credentials.
     """
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
         raise BadInput(f"{url!r:.200} is no URL: {error}", where=param, param=param) from error
+    if is_here(parsed.host) and not allow_loopback:
+        raise BadInput(f"{url!r:.200} is this machine; {HERE}", where=param, param=param)
     schemes = ("https", "http") if allow_loopback else ("https",)
     if parsed.scheme not in schemes or not parsed.host:
         raise BadInput(
@@ -85,7 +103,7 @@ async def opened(
                 raise BadInput(f"it answered {response.status_code}", where=where, param=param)
             yield limited(response, limit_bytes, where)
     except SSRFProtectionError as error:
-        raise BadInput("its address is not a public one", where=where, param=param) from error
+        raise BadInput(NOT_PUBLIC, where=where, param=param) from error
     except httpx.HTTPError as error:
         message = f"it can't be fetched: {type(error).__name__}"
         raise BadInput(message, where=where, param=param) from error

@@ -16,7 +16,8 @@ import httpx
 from httpx_secure import SSRFProtectionError
 from psycopg.types.json import Jsonb
 
-from ..fetch import check_url, guarded
+from ...components.errors import BadInput
+from ..fetch import NOT_PUBLIC, check_url, guarded
 from ..upkeep import Watch, said
 from ..webhooks import Verdict, headers, judge
 from .database import Connection, Database
@@ -167,8 +168,10 @@ class Outbox:
                     kept = await _beginning(response)
                     after = response.headers.get("retry-after")
                     return answered(status=response.status_code, body=kept, retry_after=after)
+        except BadInput as error:
+            return answered(error=error.message)
         except SSRFProtectionError:
-            return answered(error="its address is not a public one")
+            return answered(error=NOT_PUBLIC)
         except TimeoutError:
             return answered(error=f"no answer within {TIMEOUT_S:g} s")
         except (httpx.HTTPError, ValueError) as error:

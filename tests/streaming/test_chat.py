@@ -104,7 +104,7 @@ def test_the_first_words_come_while_the_rest_is_made() -> None:
                     }
                 ]
             },
-            "not a public one",
+            "is this machine",
         ),
     ],
 )

@@ -69,6 +69,38 @@ def test_forms_that_are_never_called(url: str) -> None:
         check_url(url, allow_loopback=False)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "http://localhost:8000/hook",
+            "https://127.0.0.1/hook",
+            "http://127.8.9.10",
+            "https://[::1]",
+        ),
+        *(
+            "http://LOCALHOST./",
+            "https://a.localhost",
+            "https://[::ffff:127.0.0.1]",
+            "http://0.0.0.0",
+        ),
+    ],
+)
+def test_whoever_names_this_machine_is_told_how_to_allow_it(url: str) -> None:
+    with pytest.raises(BadInput, match="--allow-loopback-urls") as refused:
+        check_url(url, allow_loopback=False, param="webhook")
+    assert refused.value.param == "webhook"
+    assert check_url(url, allow_loopback=True)
+
+
+async def test_a_name_that_leads_to_this_machine_says_so_when_it_is_called(local: Local) -> None:
+    url = f"https://2130706433:{local.port}/"
+    assert check_url(url, allow_loopback=False), "no form that one sees it by"
+    with pytest.raises(BadInput, match=r"not a public one .*--allow-loopback-urls"):
+        await fetch_bytes(url, limit_bytes=10_000, allow_loopback=False)
+    assert local.requests == 0
+
+
 async def test_development_reaches_this_machine(local: Local, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{local.port}/"
     body = await fetch_bytes(url, limit_bytes=1000, allow_loopback=True)
