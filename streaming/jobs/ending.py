@@ -26,7 +26,8 @@ _TOLD = b"""
                 'data', json_build_object('id', ended.id, 'object', 'job',
                     'pipeline', ended.pipeline, 'state', ended.state,
                     'metadata', ended.metadata, 'error', ended.error,
-                    'url', '/v1/jobs/' || ended.id)
+                    'url', CASE WHEN starts_with(ended.id, 'video_') THEN '/v1/videos/'
+                        ELSE '/v1/jobs/' END || ended.id)
             )::text AS body
         FROM ended CROSS JOIN LATERAL (
             SELECT id, disabled, events FROM motet_endpoints

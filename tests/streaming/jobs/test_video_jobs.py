@@ -115,10 +115,10 @@ async def test_a_clip_that_is_being_made_shows_itself(
 
 
 class Heard:
-    """A receiver of webhooks; `both` is set once two have come."""
+    """A receiver of webhooks; `both` is set once two have come, `third` after another."""
 
     def __init__(self) -> None:
-        self.both = threading.Event()
+        self.both, self.third = threading.Event(), threading.Event()
         self.bodies: list[dict[str, Any]] = []
         self.app = FastAPI()
         self.app.post("/hook")(self.hook)
@@ -127,6 +127,8 @@ class Heard:
         self.bodies.append(json.loads(await request.body()))
         if len(self.bodies) == 2:
             self.both.set()
+        if len(self.bodies) == 3:
+            self.third.set()
         return Response()
 
 
@@ -149,6 +151,13 @@ async def test_a_webhook_hears_of_the_end(
         assert failed["error"] == {"code": "invalid_value", "message": "the film is torn"}
         await ended(http, good)
         assert await asyncio.to_thread(receiver.both.wait, 30)
+        picture = {"pipeline": "images", "input": {"prompt": "a cat"}}
+        made = (await http.post("/v1/jobs", json=picture)).json()["id"]
+        assert await asyncio.to_thread(receiver.third.wait, 30)
         await http.delete(f"/v1/webhooks/{endpoint}")
+        for body in receiver.bodies:
+            job = (await http.get(body["data"]["url"])).json()
+            kind = "job" if body["data"]["id"] == made else "video"
+            assert (job["id"], job["object"]) == (body["data"]["id"], kind)
     told = {body["data"]["id"]: body["type"] for body in receiver.bodies}
-    assert told == {good: "job.completed", bad: "job.failed"}
+    assert told == {good: "job.completed", bad: "job.failed", made: "job.completed"}
