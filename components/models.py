@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,11 +171,11 @@ def bundled_path(name: str) -> Path:
     return path
 
 
-def locate(model: str, *, download: Callable[[str, str | None], Path] | None = None) -> Path:
+def locate(model: str) -> Path:
     """Turn a `model:` of a pipeline file into a path: catalogue name, local path, or hub id.
 
-    A hub id is "owner/name" or "owner/name@revision", fetched by `download(id, revision)`
-    (`hub_snapshot` by default), which answers from its cache where it can.
+    A hub id is "owner/name" or "owner/name@revision", fetched where the hub's cache hasn't got it:
+    this may take minutes, so call it off the event loop.
 
     Raises:
         MissingRequirement: what it names isn't there; the message says what to install.
@@ -189,7 +188,7 @@ def locate(model: str, *, download: Callable[[str, str | None], Path] | None = N
         return path
     repo, _, revision = model.partition("@")
     if repo.count("/") == 1 and not model.startswith((".", "/", "~")):
-        return (download or hub_snapshot)(repo, revision or None)
+        return hub_snapshot(repo, revision or None)
     raise MotetError(
         f"{model!r} is neither a local path nor a hub id (owner/name@revision) nor in the"
         f" catalogue; {nearest(model, list(CATALOGUE))}",

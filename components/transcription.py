@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from .errors import BadInput
 from .frames import Data, MediaFile, Segment, Word
+from .requestoptions import checked
 
 Json = dict[str, Any]
 
@@ -67,15 +67,7 @@ def options_of(file: MediaFile) -> TranscribeOptions:
 
 def parse_options(given: Mapping[str, Any]) -> TranscribeOptions:
     """Check options; see `options_of`."""
-    try:
-        return TranscribeOptions.model_validate(dict(given))
-    except ValidationError as error:
-        flaws = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in error.errors()]
-        first = error.errors()[0]["loc"]
-        raise BadInput(
-            f"{'; '.join(flaws)}; known options: {', '.join(TranscribeOptions.model_fields)}",
-            param=str(first[0]) if first else None,
-        ) from error
+    return checked(TranscribeOptions, given)
 
 
 def kind_of(frame: Data) -> str:

@@ -14,9 +14,9 @@ from pydantic import Field
 from ..audio import to_int16
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed, MissingRequirement, MotetError
+from ..errors import ComponentFailed, MissingRequirement
 from ..frames import Audio, AudioTokens, Control, Frame, Spoken
-from ..models import locate
+from ..models import lacking, locate
 from .decoder import CODES, Job, SnacDecoder, check_codes
 from .windows import Recent, Window, Windows
 
@@ -55,12 +55,7 @@ class SnacCodec(Component):
     def requirements(cls, setup: Setup) -> list[str]:
         if setup.model is None:
             return ["codec/snac needs `model:`, a folder or hubertsiuzdak/snac_24khz"]
-        try:
-            if "/" not in setup.model:
-                locate(setup.model)
-        except MotetError as error:
-            return [str(error)]
-        return []
+        return lacking(setup.model)
 
     async def load(self) -> None:
         if self.setup.model is None:

@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 from PIL import Image as pictures
 from PIL import UnidentifiedImageError
-from pydantic import ValidationError
 
 from ..base import Component, Context, Setup
 from ..batching import Batcher
 from ..errors import BadInput, ComponentFailed
 from ..frames import Control, Frame, Generate, Image, Progress
 from ..models import lacking
+from ..requestoptions import checked
 from .engine import Engine
 from .load import DEFAULT_MODEL, load_pipeline
 from .options import DiffusionOptions, RequestOptions
@@ -125,7 +125,7 @@ class Generator(Component):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _shots(self, asked: Generate, engine: Engine | Ranks, news: _News) -> list[Shot]:
-        own = request_options(asked.options)
+        own = checked(RequestOptions, asked.options, where="options")
         shape = self._shape(asked, engine, own)
         skip = own.guidance_skip or self._options.guidance_skip
         cache = None if own.cache is False else own.cache or self._options.cache
@@ -258,20 +258,6 @@ def _note(news: _News, index: int, done: int, total: int) -> None:
 def _show(news: _News, image: Image) -> None:
     news.images.append(image)
     news.fresh.set()
-
-
-def request_options(options: Mapping[str, Any]) -> RequestOptions:
-    """The request's own options.
-
-    Raises:
-        BadInput: with every fault.
-    """
-    try:
-        return RequestOptions.model_validate(dict(options))
-    except ValidationError as error:
-        flaws = error.errors(include_url=False)
-        said = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in flaws]
-        raise BadInput("; ".join(said), where="options", param="options") from error
 
 
 def opened(data: bytes, shape: Shape, options: DiffusionOptions) -> pictures.Image:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import BadInput, ComponentFailed, MotetError
+from ..errors import BadInput, ComponentFailed
 from ..frames import Control, Embedding, Frame, TextInput
-from ..models import locate
+from ..mailbox import Ended, Mailbox
+from ..models import lacking, locate
+from ..requestoptions import checked
 from .encoder import Dtype, TextEncoder, Tokens, Vector, shorten
 from .folder import Pooling
+
+DEFAULT_MODEL = "all-minilm-l6-v2"
+MOST_AT_WORK = 512
+"""Texts of one run that wait for the model, before the next one is read."""
 
 
 class TextEmbedderOptions(Options):
@@ -59,23 +66,11 @@ class TextEmbedder(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        try:
-            locate(setup.model or "all-minilm-l6-v2")
-        except MotetError as error:
-            return [str(error)]
-        return []
+        return lacking(setup.model or DEFAULT_MODEL)
 
     async def load(self) -> None:
         options = self._options
-        self._encoder = encoder = await asyncio.to_thread(
-            TextEncoder,
-            locate(self.setup.model or "all-minilm-l6-v2"),
-            device=options.device,
-            dtype=options.dtype,
-            threads=self.setup.resources.threads,
-            pooling=options.pooling,
-            normalise=options.normalise,
-        )
+        self._encoder = encoder = await asyncio.to_thread(self._load)
         if options.prompt is not None and options.prompt not in encoder.layout.prompts:
             known = ", ".join(encoder.layout.prompts) or "none"
             raise BadInput(f"prompt {options.prompt!r} is unknown; known: {known}", where="prompt")
@@ -88,31 +83,37 @@ class TextEmbedder(Component):
         )
         await self._batcher(encoder.tokenise("warm up", truncate=True))
 
+    def _load(self) -> TextEncoder:
+        options = self._options
+        return TextEncoder(
+            locate(self.setup.model or DEFAULT_MODEL),
+            device=options.device,
+            dtype=options.dtype,
+            threads=self.setup.resources.threads,
+            pooling=options.pooling,
+            normalise=options.normalise,
+        )
+
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        waiting: list[asyncio.Task[Embedding]] = []
-        try:
-            async with asyncio.TaskGroup() as group:
-                async for frame in frames:
-                    if isinstance(frame, TextInput):
-                        waiting.append(group.create_task(self._embed(frame, context)))
-                    elif isinstance(frame, Control):
-                        yield frame
-                    while waiting and waiting[0].done():
-                        yield waiting.pop(0).result()
-                for task in waiting:
-                    yield await task
-        except* MotetError as group_error:
-            raise first(group_error) from None
+        working: deque[asyncio.Task[Embedding]] = deque()
+        async with Mailbox(frames) as mailbox:
+            ended = False
+            while working or not ended:
+                mail = await mailbox.get()
+                if isinstance(mail, TextInput):
+                    working.append(mailbox.start(self._embed(mail, context), tag=mail.index))
+                elif isinstance(mail, Control):
+                    yield mail
+                ended = ended or isinstance(mail, Ended)
+                while working and (working[0].done() or len(working) > MOST_AT_WORK):
+                    yield await working.popleft()
 
     async def _embed(self, frame: TextInput, context: Context) -> Embedding:
         encoder, batcher = self._encoder, self._batcher
         if encoder is None or batcher is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         context.check(where=self.setup.node)
-        try:
-            asked = RequestOptions.model_validate(dict(frame.options))
-        except ValidationError as error:
-            raise BadInput(str(error), where=self.setup.node) from error
+        asked = checked(RequestOptions, frame.options, where=self.setup.node)
         tokens = self._tokens(encoder, frame.text, asked)
         vector = await batcher(tokens)
         if asked.dimensions is not None:
@@ -147,10 +148,3 @@ class TextEmbedder(Component):
         if self._batcher is not None:
             await self._batcher.close()
         self._batcher = self._encoder = None
-
-
-def first(group: BaseExceptionGroup[MotetError]) -> MotetError:
-    """The first plain exception of a group."""
-    for error in group.exceptions:
-        return first(error) if isinstance(error, BaseExceptionGroup) else error
-    raise AssertionError("an exception group is never empty")

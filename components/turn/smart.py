@@ -82,11 +82,14 @@ class SmartTurn(TurnShell):
         return lacking(setup.model or "smart-turn")
 
     async def load(self) -> None:
-        path = locate(self.setup.model or "smart-turn")
-        model = await asyncio.to_thread(SmartTurnModel, path, threads=self.setup.resources.threads)
+        model = await asyncio.to_thread(self._load)
         self._batcher = Batcher(
             model.probabilities, size=min(8, self.setup.concurrency), name=self.setup.node
         )
+
+    def _load(self) -> SmartTurnModel:
+        path = locate(self.setup.model or "smart-turn")
+        return SmartTurnModel(path, threads=self.setup.resources.threads)
 
     def rules(self) -> EndpointRules:
         return self._rules

@@ -103,8 +103,7 @@ class SileroVad(Component):
         return lacking(setup.model or "silero-vad")
 
     async def load(self) -> None:
-        path = locate(self.setup.model or "silero-vad")
-        model = await asyncio.to_thread(SileroModel, path, threads=self.setup.resources.threads)
+        model = await asyncio.to_thread(self._load)
         self._batcher = Batcher(
             model.step,
             size=self._settings.batch,
@@ -113,6 +112,10 @@ class SileroVad(Component):
             cost=lambda one: one.windows,
             name=self.setup.node,
         )
+
+    def _load(self) -> SileroModel:
+        path = locate(self.setup.model or "silero-vad")
+        return SileroModel(path, threads=self.setup.resources.threads)
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         del context

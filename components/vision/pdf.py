@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs]
 from PIL import Image as Picture
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from ..base import Component, Context, Options
 from ..errors import BadInput
 from ..frames import Control, Frame, Image, MediaFile, TextInput
+from ..requestoptions import checked
 from .pixels import Pixels, decode
 
 MAGIC = b"%PDF-"
@@ -132,7 +133,8 @@ class PdfPages(Component):
                 yield frame
 
     def _open(self, file: MediaFile) -> Iterator[Page]:
-        options, asked = PdfOptions.model_validate(dict(self.setup.options)), asked_of(file)
+        options = PdfOptions.model_validate(dict(self.setup.options))
+        asked = checked(DocumentOptions, file.options, where="options")
         path = Path(file.path)
         if not path.is_file() or path.stat().st_size > options.max_bytes:
             raise _bad(f"{file.name or path.name!r} isn't there, or over {options.max_bytes} bytes")
@@ -145,19 +147,3 @@ class PdfPages(Component):
             max_pages=min(asked.max_pages or options.max_pages, options.max_pages),
             fewest_letters=options.fewest_letters,
         )
-
-
-def asked_of(file: MediaFile) -> DocumentOptions:
-    """The file's own options.
-
-    Raises:
-        BadInput: some are unknown or wrong; all of them are named.
-    """
-    try:
-        return DocumentOptions.model_validate(dict(file.options))
-    except ValidationError as error:
-        flaws = [f"{'.'.join(map(str, flaw['loc']))}: {flaw['msg']}" for flaw in error.errors()]
-        known = ", ".join(DocumentOptions.model_fields)
-        raise BadInput(
-            f"{'; '.join(flaws)}; known options: {known}", where="options", param="options"
-        ) from error

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 import torch
+from running import ask
 from transformers import AutoModel, AutoTokenizer
 
 from motet.components.base import Context, Resources, Setup
@@ -17,6 +19,8 @@ from motet.components.embed.text import TextEmbedder
 from motet.components.errors import BadInput
 from motet.components.frames import Embedding, Frame, TextInput
 from motet.components.models import bundled_path
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TEXTS = [
     "A cat sits on the mat.",
@@ -41,7 +45,7 @@ def reference() -> dict[str, np.ndarray]:
     return vectors
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedder() -> AsyncIterator[TextEmbedder]:
     component = TextEmbedder(Setup("embed", resources=Resources(1)))
     await component.load()
@@ -50,12 +54,7 @@ async def embedder() -> AsyncIterator[TextEmbedder]:
 
 
 async def embed(component: TextEmbedder, *texts: TextInput) -> list[Embedding]:
-    async def frames() -> AsyncIterator[Frame]:
-        for text in texts:
-            yield text
-
-    answers = [frame async for frame in component.run(frames(), Context())]
-    return [frame for frame in answers if isinstance(frame, Embedding)]
+    return [frame for frame in await ask(component, *texts) if isinstance(frame, Embedding)]
 
 
 async def test_vectors_are_the_references_alone_and_together(
@@ -81,6 +80,20 @@ async def test_concurrent_requests_share_batches(embedder: TextEmbedder) -> None
     before = batcher.batches
     await asyncio.gather(*(embed(embedder, TextInput(f"text {n}")) for n in range(32)))
     assert batcher.batches - before <= 4
+
+
+async def test_a_caller_who_waits_for_each_vector_gets_it(embedder: TextEmbedder) -> None:
+    came = asyncio.Semaphore(1)
+
+    async def one_by_one() -> AsyncIterator[Frame]:
+        for n in range(3):
+            await came.acquire()
+            yield TextInput(f"text {n}", n)
+
+    async with asyncio.timeout(30):
+        async for frame in embedder.run(one_by_one(), Context()):
+            assert isinstance(frame, Embedding)
+            came.release()
 
 
 async def test_dimensions_are_cut_and_normalised(embedder: TextEmbedder) -> None:
@@ -124,7 +137,7 @@ async def test_tokens_stand_for_their_text(embedder: TextEmbedder) -> None:
     np.testing.assert_allclose(by_text.vector, by_tokens.vector, atol=1e-6)
 
 
-def test_pooling_ignores_padding() -> None:
+async def test_pooling_ignores_padding() -> None:
     hidden = torch.tensor([[[1.0, 8.0], [3.0, 2.0], [99.0, 99.0]]])
     mask = torch.tensor([[True, True, False]])
     assert pool(hidden, mask, "mean").tolist() == [[2.0, 5.0]]
