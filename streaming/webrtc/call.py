@@ -112,8 +112,8 @@ class Call:
             finally:
                 self.answered.cancel()
                 self._end_joined()
-                await self._count(peer)
                 await peer.close()
+                await self._count(peer)
 
     def hang_up(self) -> None:
         """End it."""

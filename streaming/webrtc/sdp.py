@@ -34,6 +34,11 @@ def check_offer(sdp: str) -> None:
             f"offers {', '.join(kinds) or 'nothing'};"
             " possible: one m=audio, and one m=application for the data channel"
         )
+    mids = sorted(line[6:] for line in lines if line.startswith("a=mid:"))
+    bundles = [sorted(line.split()[1:]) for line in lines if line.startswith("a=group:BUNDLE")]
+    bundled = bundles == [mids] and len(set(mids)) == len(kinds)
+    if not bundled and (len(kinds) > 1 or bundles):
+        raise _wrong("each stream needs an a=mid, and one a=group:BUNDLE holds them all")
     if sum(line.startswith("a=candidate:") for line in lines) > MAX_CANDIDATES * len(kinds):
         raise _wrong(f"more than {MAX_CANDIDATES} candidates")
 

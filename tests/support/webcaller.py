@@ -71,6 +71,7 @@ class WebCaller:
         self.closed = asyncio.Event()
         self.call_id = ""
         self._news = asyncio.Event()
+        self._more = asyncio.Event()
         self._ear: asyncio.Task[None] | None = None
         self.channel.on("message", self._told)
         self.channel.on("open", self.open.set)
@@ -125,6 +126,13 @@ class WebCaller:
         """How long something else than silence was heard."""
         return sum(bool(np.abs(pcm).max() > 200) for _, pcm in self.heard) * 0.02
 
+    async def hears(self, seconds: float) -> None:
+        """Wait until so much else than silence was heard."""
+        async with asyncio.timeout(30):
+            while self.voiced_s() < seconds:
+                self._more.clear()
+                await self._more.wait()
+
     async def close(self) -> None:
         """Hang up."""
         await self.connection.close()
@@ -151,6 +159,7 @@ class WebCaller:
                 assert isinstance(frame, AudioFrame)
                 pcm = frame.to_ndarray().reshape(-1, frame.layout.nb_channels)[:, 0]
                 self.heard.append((asyncio.get_running_loop().time(), pcm))
+                self._more.set()
 
 
 SDP = {"content-type": "application/sdp"}
