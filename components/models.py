@@ -146,13 +146,32 @@ def lacking(model: str) -> list[str]:
     """What `locate` would miss, one sentence each, without downloading or joining anything."""
     if model in CATALOGUE and is_installed(model):
         return []
-    if "/" in model and model not in CATALOGUE and not model.startswith((".", "/", "~")):
-        return []  # on the hub or not: only a download would tell
+    if named := hub_id(model):
+        # Whether the hub has it, only a download would tell.
+        return [] if named[1] else [no_revision(model)]
     try:
         locate(model)
     except MotetError as error:
         return [str(error)]
     return []
+
+
+def hub_id(model: str) -> tuple[str, str | None] | None:
+    """Repository and revision, if a `model:` names one of the hub: "owner/name@revision"."""
+    repo, _, revision = model.partition("@")
+    local = model.startswith((".", "/", "~")) or Path(model).exists()
+    if model in CATALOGUE or local or repo.count("/") != 1:
+        return None
+    return repo, revision or None
+
+
+def no_revision(model: str) -> str:
+    """What is said of a model of the hub that is named without one: it may change any day."""
+    name = model.removesuffix("@")
+    return (
+        f"model {name!r} has no revision, so that what is served could change with any restart;"
+        f" write {name}@REVISION: a commit or tag of it, or main for its newest"
+    )
 
 
 def bundled_path(name: str) -> Path:
@@ -186,9 +205,8 @@ def locate(model: str) -> Path:
     path = Path(model).expanduser()
     if path.exists():
         return path
-    repo, _, revision = model.partition("@")
-    if repo.count("/") == 1 and not model.startswith((".", "/", "~")):
-        return hub_snapshot(repo, revision or None)
+    if named := hub_id(model):
+        return hub_snapshot(*named)
     raise MotetError(
         f"{model!r} is neither a local path nor a hub id (owner/name@revision) nor in the"
         f" catalogue; {nearest(model, list(CATALOGUE))}",

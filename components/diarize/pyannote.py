@@ -15,6 +15,7 @@ from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
 from ..frames import MediaFile
 from ..media_read import MediaReader
+from ..models import lacking
 from ..transcription import TranscribeOptions
 from .diarizer import Diarization, Diarizer
 from .label import names
@@ -52,6 +53,10 @@ class PyannoteDiarizer(Diarizer):
         self._model = setup.model or DEFAULT
         self._pipeline: Any = None
         self._lock = threading.Lock()
+
+    @classmethod
+    def requirements(cls, setup: Setup) -> list[str]:
+        return lacking(setup.model) if setup.model else []
 
     def open(self) -> None:
         """Read the pipeline's weights.

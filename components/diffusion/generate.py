@@ -64,7 +64,9 @@ class Generator(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model or DEFAULT_MODEL)
+        loras = DiffusionOptions.model_validate(dict(setup.options)).lora
+        models = (setup.model or DEFAULT_MODEL, *(lora.model for lora in loras))
+        return [lack for model in models for lack in lacking(model)]
 
     async def load(self) -> None:
         self._engine = await asyncio.to_thread(self._made)

@@ -13,7 +13,7 @@ DEFAULT_MODEL = "smollm2-135m"
 def gguf_file(model: str | None) -> Path:
     """The GGUF file that a node's `model:` names; a folder must hold exactly one.
 
-    One file of a repository on the hub is "owner/name/file.gguf", "@revision" behind it or not.
+    One file of a repository on the hub is "owner/name/file.gguf@revision".
 
     Raises:
         MissingRequirement: it isn't there, or a folder holds none or several.

@@ -15,7 +15,7 @@ from pydantic import Field
 from ..base import Component, Context, Options, Setup
 from ..errors import BadInput, ComponentFailed, MotetError
 from ..frames import Completed, Control, Frame, Message, Prompt, TextDelta, ToolCall, Voice
-from ..models import lacking
+from ..models import lacking, no_revision
 from .chat import check_adapter, request_body
 from .client import ChatClient, Endpoint
 from .gguf import DEFAULT_MODEL, gguf_file, hub_file
@@ -69,8 +69,8 @@ class LlamaLlm(Component):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         model = setup.model or DEFAULT_MODEL
-        if hub_file(model) is not None:
-            return []
+        if named := hub_file(model):
+            return [] if named[2] else [no_revision(model)]
         lacks = lacking(model)
         if lacks or not Path(model).expanduser().is_dir():
             return lacks

@@ -25,5 +25,5 @@ def test_models_are_found(tmp_path: Path) -> None:
     assert hub_file("a/b/c.gguf@main") == ("a/b", "c.gguf", "main")
     assert hub_file("a/b/c.gguf") == ("a/b", "c.gguf", None)
     assert [hub_file(name) for name in ("a/b", "./b/c.gguf", "smollm2-135m")] == [None] * 3
-    assert LlamaLlm.requirements(Setup("llm", model="a/b/c.gguf")) == []
+    assert LlamaLlm.requirements(Setup("llm", model="a/b/c.gguf@main")) == []
     assert "smollm2" in LlamaLlm.requirements(Setup("llm", model="smollm"))[0]
