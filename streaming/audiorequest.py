@@ -159,7 +159,7 @@ def parse(form: Form, kind: type[AudioRequest] = AudioRequest) -> AudioRequest:
 def _from_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"is no JSON: {error}", param="chunking_strategy") from error
 
 

@@ -95,7 +95,10 @@ class PartReader:
         """
         kind = part.get("type")
         if kind == "text":
-            return [str(part.get("text", ""))]
+            text = part.get("text")
+            if not isinstance(text, str):
+                raise bad("text", f"it is {text!r:.100}, not a string")
+            return [text]
         if kind == "image_url":
             return [await self._image(checked(ImageUrl, part, kind))]
         if kind == "video_url":

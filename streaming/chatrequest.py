@@ -12,6 +12,9 @@ from ..components.frames import CallRequest, ImagePart, Message, Prompt, Tool
 from .chatparts import Body, PartReader, placed
 
 Json = dict[str, Any]
+Stop = Annotated[str, Field(min_length=1, max_length=1000)]
+MOST_INT = 2**31 - 1
+MOST_STOPS = 64
 ROLES = {"developer": "system", "function": "tool"}
 
 
@@ -74,19 +77,19 @@ class ChatRequest(Body):
     messages: Annotated[list[ChatMessage], Field(min_length=1)]
     stream: bool = False
     stream_options: StreamOptions | None = None
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=MOST_INT)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1, le=MOST_INT)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     n: Annotated[int, Field(ge=1, le=8)] = 1
-    seed: int | None = None
-    stop: str | list[str] | None = None
+    seed: Annotated[int, Field(ge=-MOST_INT, le=MOST_INT)] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MOST_STOPS)] | None = None
     tools: list[ToolSpec] | None = None
     tool_choice: str | Json | None = None
     response_format: Json | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
-    image_tokens: Annotated[int, Field(ge=1)] | None = None
+    image_tokens: Annotated[int, Field(ge=1, le=MOST_INT)] | None = None
     adapter: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     user: str | None = None
     safety_identifier: str | None = None
@@ -160,7 +163,8 @@ def choice_of(choice: str | Json | None) -> str:
         return "auto"
     if isinstance(choice, str):
         return choice
-    name = choice.get("function", {}).get("name")
+    function = choice.get("function")
+    name: Any = function.get("name") if isinstance(function, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     if not isinstance(name, str):
         raise BadInput(
             f"{json.dumps(choice)} is no tool choice; write {{type: function, function: {{name}}}}",
@@ -177,10 +181,12 @@ def schema_of(response_format: Json | None) -> Json | None:
         return None
     if kind == "json_object":
         return {}
-    schema = response_format.get("json_schema", {}).get("schema")
+    named = response_format.get("json_schema")
+    schema: Any = named.get("schema") if isinstance(named, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     if kind != "json_schema" or not isinstance(schema, dict):
         raise BadInput(
-            f"response_format {kind!r} is not possible; known: text, json_object, json_schema",
+            f"response_format {kind!r:.100} is not possible; known: text, json_object, json_schema"
+            " with {json_schema: {schema: …}}",
             where="response_format",
             param="response_format",
         )

@@ -226,7 +226,7 @@ def loaded(text: str) -> Any:
     """JSON where it is some, else the text, for the check to complain of."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -154,3 +154,38 @@ async def test_the_real_model_answers_and_calls_tools() -> None:
     call = choice["message"]["tool_calls"][0]["function"]
     assert call["name"] == "get_weather"
     assert isinstance(json.loads(call["arguments"])["city"], str)
+
+
+WRONG: list[tuple[str, Any]] = [
+    ("response_format", {"type": "json_schema", "json_schema": "x"}),
+    ("response_format", {"type": "json_schema", "json_schema": None}),
+    ("response_format", {"type": "json_schema"}),
+    ("response_format", {"type": ["json_schema"]}),
+    ("tool_choice", {"type": "function", "function": "x"}),
+    ("tool_choice", {"type": "function", "function": None}),
+    ("tool_choice", {"type": "function"}),
+    ("messages", [{"role": "user", "content": [{"type": "text", "text": None}]}]),
+    ("messages", [{"role": "user", "content": [{"type": "text", "text": {"a": 1}}]}]),
+    ("messages", [{"role": "user", "content": [{"type": ["text"]}]}]),
+    ("seed", 10**30),
+    ("max_tokens", 10**30),
+    ("stop", ""),
+    ("stop", [""]),
+    ("stop", ["x"] * 65),
+]
+
+
+async def test_each_is_a_400_that_names_the_field() -> None:
+    async with client_of(answering()) as http:
+        for field, value in WRONG:
+            body = {"model": "chat", "messages": [ASK], field: value}
+            got = await http.post("/v1/chat/completions", json=body)
+            assert got.status_code == 400, (field, value, got.text)
+            assert field in got.json()["error"]["message"], (field, value)
+
+
+@pytest.mark.parametrize("head", [b"[" * 100_000, b'{"a":' * 100_000], ids=["list", "object"])
+async def test_deep_json_is_a_400(head: bytes) -> None:
+    async with client_of(answering()) as http:
+        got = await http.post("/v1/chat/completions", content=head)
+        assert got.status_code == 400
