@@ -28,6 +28,7 @@ from . import (
     websocket,
 )
 from .admission import Admission
+from .bodies import Bounded
 from .jobs import door as jobs
 from .server import Server
 from .telephony import routes as telephony
@@ -71,6 +72,7 @@ def create_app(server: Server) -> FastAPI:
     app.state.server = server
     problems.install(app)
     settings = server.settings
+    app.add_middleware(Bounded, limit_bytes=settings.max_body_bytes)
     if settings.allow_origins:
         # Pages of other origins may also read what they get: their browsers ask for it.
         app.add_middleware(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from ..components.errors import ComponentFailed, MotetError
 from ..components.frames import Data, Frame, MediaFile, Segment
@@ -20,9 +20,10 @@ from ..pipelines.pipeline import Pipeline
 from .audioformats import delta, done, render, sse
 from .audiorequest import AudioRequest, TranslationRequest, parse, write_references
 from .auth import Principal
-from .hangup import HungUp, while_connected
+from .hangup import while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
+from .streamed import Streamed
 from .upload import received
 
 router = APIRouter()
@@ -66,13 +67,10 @@ async def _answer(
         run = pipeline.ask(file, key=asker.name, priority=asker.priority)
         if asked.stream:
             # The files live until the stream ends, which is after this function returns.
-            return StreamingResponse(
-                _events(run, asked, stack.pop_all()), media_type="text/event-stream"
-            )
-        try:
-            transcript = await while_connected(request, _transcript(run, pipeline))
-        except HungUp:
-            return Response(status_code=499)
+            files = stack.pop_all()
+            events = _events(run, asked)
+            return Streamed(events, "text/event-stream", events.aclose, files.aclose)
+        transcript = await while_connected(request, _transcript(run, pipeline))
     body, media_type = render(transcript, asked)
     return Response(body, media_type=media_type)
 
@@ -90,12 +88,10 @@ async def _transcript(run: AsyncGenerator[Frame], pipeline: Pipeline) -> dict[st
     raise ComponentFailed("it ended without a transcript", where=pipeline.name)
 
 
-async def _events(
-    run: AsyncGenerator[Frame], asked: AudioRequest, files: AsyncExitStack
-) -> AsyncIterator[str]:
+async def _events(run: AsyncGenerator[Frame], asked: AudioRequest) -> AsyncGenerator[str]:
     """The transcript as it comes, then the whole; a fault on the way is an `error` event."""
     first = True
-    async with files, aclosing(run) as frames:
+    async with aclosing(run) as frames:
         try:
             async for frame in frames:
                 if isinstance(frame, Segment):

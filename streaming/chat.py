@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 
 from ..components.errors import MotetError
@@ -22,10 +22,10 @@ from .adapters import chosen
 from .auth import Principal
 from .chatparts import PartReader
 from .chatrequest import ChatRequest
-from .fetch import TooLarge
-from .hangup import HungUp, while_connected
+from .hangup import while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
+from .streamed import Streamed
 from .upload import Upload, received
 
 router = APIRouter()
@@ -117,14 +117,11 @@ async def complete(
     run = partial(pipeline.ask, prompt, key=asker.name, priority=asker.priority)
     runs = [run() for _ in range(body.n)]
     if not body.stream:
-        try:
-            answers = await while_connected(request, wholes(runs))
-        except HungUp:
-            return Response(status_code=499)
+        answers = await while_connected(request, wholes(runs))
         return JSONResponse(completion(head, answers, logprobs=body.logprobs))
-    first = await anext(runs[0], None)
+    first = await while_connected(request, anext(runs[0], None))
     events = stream(head, body, first, runs)
-    return StreamingResponse(events, media_type="text/event-stream")
+    return Streamed(events, "text/event-stream", events.aclose, *(run.aclose for run in runs))
 
 
 @asynccontextmanager
@@ -137,28 +134,13 @@ async def asked(
         RequestValidationError: it isn't as it should be.
         BadInput: the form is broken.
     """
-    limit = server.settings.max_upload_bytes
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        yield parsed(await bounded(request, limit)), {}
+        yield parsed(await request.body()), {}
         return
     folder = server.settings.data_dir / "uploads"
-    async with received(request, folder, limit_bytes=limit) as form:
+    async with received(request, folder, limit_bytes=server.settings.max_upload_bytes) as form:
         texts = [value for name, value in form.fields if name == "request"]
         yield parsed((texts or [""])[0].encode()), dict(form.files)
-
-
-async def bounded(request: Request, limit_bytes: int) -> bytes:
-    """The body, if it isn't over the limit.
-
-    Raises:
-        TooLarge: it is.
-    """
-    body = bytearray()
-    async for block in request.stream():
-        body += block
-        if len(body) > limit_bytes:
-            raise TooLarge(f"more than {limit_bytes} bytes", where="body")
-    return bytes(body)
 
 
 def parsed(body: bytes) -> ChatRequest:
@@ -217,7 +199,7 @@ def usage(answers: list[Answer]) -> Json:
 
 async def stream(
     head: Json, body: ChatRequest, first: Frame | None, runs: list[AsyncGenerator[Frame]]
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """The answer as events; a fault after the first byte is an event with `error`."""
     answers: list[Answer] = []
     try:
@@ -238,9 +220,6 @@ async def stream(
         yield "data: [DONE]\n\n"
     except MotetError as error:
         yield sse(json.loads(bytes(of_error(error).body)))
-    finally:
-        for run in runs:
-            await run.aclose()
 
 
 OBJECT = "chat.completion.chunk"

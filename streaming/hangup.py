@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from fastapi import Request
 
@@ -12,10 +12,10 @@ Answer = TypeVar("Answer")
 
 
 class HungUp(Exception):
-    """The client has gone; nobody reads the answer."""
+    """The client has gone; nobody reads the answer (499)."""
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, Answer]) -> Answer:
+async def while_connected(request: Request, work: Awaitable[Answer]) -> Answer:
     """Run `work` to its end, or cancel it when the client disconnects. The body must be read.
 
     Raises:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
 from ..components.errors import BadInput, ComponentFailed, MotetError
 from ..components.frames import Frame, Generate, Image, Progress, VideoClip
@@ -21,6 +21,7 @@ from .imagescoding import MEDIA_TYPES, as_base64, encoded
 from .imagesrequest import EditRequest, ImageRequest, from_form, validated
 from .problems import of_error
 from .server import Server, principal_of, server_of, takes
+from .streamed import Streamed
 from .upload import Form, received
 
 router = APIRouter()
@@ -59,7 +60,7 @@ async def json_of(request: Request, kind: Any) -> Any:
     """
     try:
         value = await request.json()
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"the body is no JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadInput("the body is no JSON object")
@@ -93,8 +94,9 @@ async def answer(
     pipeline = chosen(server, body.model, clips=False)
     run = pipeline.ask(asked, key=asker.name, priority=asker.priority)
     if body.stream:
-        first = await anext(run, None)
-        return StreamingResponse(events(run, first, body, event), media_type="text/event-stream")
+        first = await while_connected(request, anext(run, None))
+        told = events(run, first, body, event)
+        return Streamed(told, "text/event-stream", run.aclose)
     images = await while_connected(request, gathered(run))
     if len(images) < asked.count:
         raise ComponentFailed("it made no picture of this", where=pipeline.name)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from ..components.errors import BadInput, MotetError, Overloaded
 from ..components.frames import Fault
+from .hangup import HungUp
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +35,8 @@ STATUS = {
     "deadline_exceeded": 504,
     "component_failed": 500,
 }
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What an `OSError` says of a disk that is full, or full for us."""
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -77,7 +82,7 @@ def install(app: FastAPI) -> None:
     async def ours(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         assert isinstance(error, MotetError)
         if STATUS.get(error.code, 500) >= 500:
-            logger.warning("%s %s: %s", request.method, request.url.path, error)
+            logger.warning("%s %r: %s", request.method, request.url.path, error)
         return of_error(error)
 
     @app.exception_handler(RequestValidationError)
@@ -94,9 +99,23 @@ def install(app: FastAPI) -> None:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
         return problem(error.status_code, f"{request.url.path}: {error.detail}", code)
 
+    @app.exception_handler(HungUp)
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: Exception) -> Response:  # pyright: ignore[reportUnusedFunction]
+        del request, error
+        return Response(status_code=499)
+
+    @app.exception_handler(OSError)
+    async def disk(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
+        assert isinstance(error, OSError)
+        if error.errno not in FULL:
+            raise error
+        logger.error("%s %r: %s", request.method, request.url.path, error)
+        return problem(507, f"the server can't keep it: {error.strerror}", "no_space")
+
     @app.exception_handler(Exception)
     async def unknown(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
-        logger.exception("%s %s failed", request.method, request.url.path, exc_info=error)
+        logger.exception("%s %r failed", request.method, request.url.path, exc_info=error)
         return problem(500, "an internal error; the server's log has it", "internal_error")
 
 

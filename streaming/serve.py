@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..components.errors import Flaw, SpecError
 from ..pipelines.graph import Graph
 from .app import create_app
+from .connection import BoundedHttp
 from .garbage import Settling, settle_garbage
 from .hup import Hangup
 from .rollout import reload_all
@@ -46,6 +47,7 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         Starting(create_app(server), server),
         host=settings.host,
         port=settings.port,
+        http=BoundedHttp,
         ws="websockets-sansio",
         ws_max_size=settings.max_message_bytes,
         # Base64 of audio hardly shrinks; two zlib windows would cost each session 0.3 MB and CPU.

@@ -31,6 +31,7 @@ class Settings(BaseModel):
     `runtime` is where components run: in this process, in worker processes, on Ray (deployed from
     here, or by a RayService as `motet deploy ray` writes it), or remote, at
     the `targets` (NODE=HOST:PORT); `hop_tls_dir` holds ca.crt, tls.crt, tls.key for other hosts.
+    `max_body_bytes` bounds what a request holds in memory, `max_upload_bytes` a form with files.
     `job_concurrency` is how many jobs a server runs at once; 0 leaves them to `motet worker`.
     `allow_loopback_urls` lets inputs and webhooks point at this machine, for development.
     """
@@ -55,6 +56,7 @@ class Settings(BaseModel):
     max_sessions: Annotated[int, Field(ge=1)] = 64
     max_sessions_per_key: Annotated[int, Field(ge=1)] = 64
     max_message_bytes: Annotated[int, Field(ge=1024)] = 21 * MIB
+    max_body_bytes: Annotated[int, Field(ge=1024)] = 64 * MIB
     max_upload_bytes: Annotated[int, Field(ge=1024)] = 2048 * MIB
     shutdown_grace_s: Annotated[float, Field(ge=0)] = 30.0
     log_content: bool = False

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
-from fastapi.responses import Response, StreamingResponse
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..components.audio import to_float
@@ -19,8 +19,10 @@ from ..components.frames import Audio, Frame, TextDelta
 from ..components.media_mix import Resampler
 from ..components.media_write import MEDIA_TYPES, AudioFormat, SpeechEncoder
 from .auth import Principal
+from .hangup import while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
+from .streamed import Streamed
 from .voices import wished
 
 router = APIRouter()
@@ -53,6 +55,7 @@ class SpeechRequest(BaseModel):
 
 @router.post("/v1/audio/speech", response_model=None)
 async def speech(
+    request: Request,
     body: SpeechRequest,
     server: Annotated[Server, Depends(server_of)],
     asker: Annotated[Principal, Depends(principal_of)],
@@ -72,13 +75,15 @@ async def speech(
     said = (wished(name, body.speed), TextDelta(body.input))
     run = pipeline.ask(*said, key=asker.name, priority=asker.priority)
     heard = _audio(run)
-    first = await anext(heard, None)
+    first = await while_connected(request, anext(heard, None))
     if first is None:
         raise ComponentFailed("it made no sound of this text", where=pipeline.name)
     pieces = _encoded(first, heard, body.response_format)
     if body.stream_format == "sse":
-        return StreamingResponse(_events(pieces, body), media_type="text/event-stream")
-    return StreamingResponse(pieces, media_type=MEDIA_TYPES[body.response_format])
+        events = _events(pieces, body)
+        return Streamed(events, "text/event-stream", events.aclose, heard.aclose)
+    kind = MEDIA_TYPES[body.response_format]
+    return Streamed(pieces, kind, pieces.aclose, heard.aclose)
 
 
 async def _audio(run: AsyncGenerator[Frame]) -> AsyncGenerator[Audio]:
@@ -112,7 +117,7 @@ def _finish(encoder: SpeechEncoder, resampler: Resampler) -> bytes:
     return (encoder.push(tail) if len(tail) else b"") + encoder.finish()
 
 
-async def _events(pieces: AsyncGenerator[bytes], body: SpeechRequest) -> AsyncIterator[str]:
+async def _events(pieces: AsyncGenerator[bytes], body: SpeechRequest) -> AsyncGenerator[str]:
     """The audio as server-sent events; a fault on the way is an `error` event."""
     async with aclosing(pieces):
         try:

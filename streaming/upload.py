@@ -20,6 +20,7 @@ from .fetch import TooLarge
 
 _WRITE_BYTES = 1024 * 1024
 _FIELD_BYTES = 2 * 1024 * 1024
+_FIELDS_BYTES = 48 * 1024 * 1024
 _PARTS = 300
 
 
@@ -117,6 +118,7 @@ class _Reader:
         self._name = ""
         self._filename: str | None = None
         self._text = bytearray()
+        self._texts_bytes = 0
         self._file: BinaryIO | None = None
         self._path = folder
         self._parts = 0
@@ -169,6 +171,9 @@ class _Reader:
         self._text += data[low:high]
         if len(self._text) > _FIELD_BYTES:
             raise TooLarge(f"field {self._name!r} is over {_FIELD_BYTES} bytes", where="body")
+        self._texts_bytes += high - low
+        if self._texts_bytes > _FIELDS_BYTES:
+            raise TooLarge(f"all fields are over {_FIELDS_BYTES} bytes", where="body")
 
     def _end(self) -> None:
         if self._file is None:

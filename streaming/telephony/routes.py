@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Request, Response, WebSocket
 from starlette.requests import HTTPConnection
 
-from ...components.errors import MotetError, Overloaded
+from ...components.errors import BadInput, MotetError, Overloaded
 from ..admission import Admission
 from ..auth import Principal
 from ..callers import Caller
@@ -64,6 +64,8 @@ def router(
         request: Request, ours: Annotated[Server, Depends(server_of)]
     ) -> Response:
         """TwiML for an incoming call. The query becomes the stream's parameters."""
+        if request.headers.get("content-type", "").startswith("multipart/"):
+            raise BadInput("Twilio's requests are application/x-www-form-urlencoded", where=DOOR)
         form = await request.form()
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         identify(request, fields, ours, token)
