@@ -48,7 +48,10 @@ class Lockstep:
 
 
 class Engine:
-    """A loaded pipeline; call it with the shots of one batch, all of one shape."""
+    """A loaded pipeline; call it with the shots of one batch, all of one shape.
+
+    Quantised `weights` are shared by all runs.
+    """
 
     def __init__(
         self, pipe: Any, options: DiffusionOptions, threads: int, lockstep: Lockstep | None = None
@@ -57,9 +60,9 @@ class Engine:
         self.defaults = defaults(pipe)
         self.clips = makes_clips(pipe)
         self.lockstep = lockstep
-        self._options = options
+        self.options = options
+        self.weights = Weights()
         self._threads = threads
-        self._weights = Weights()
         tiling = options.vae_tiling if isinstance(options.vae_tiling, TilingOptions) else None
         self.decoding = Decoding(pipe, tiling, lockstep.world if lockstep else None)
         self._from_image: Any = None
@@ -111,16 +114,6 @@ class Engine:
         if self._from_image is None:
             self._from_image = from_image(self.pipe)
         return self._from_image
-
-    @property
-    def options(self) -> DiffusionOptions:
-        """The pipeline file's."""
-        return self._options
-
-    @property
-    def weights(self) -> Weights:
-        """Quantised weights, shared by all runs."""
-        return self._weights
 
 
 class Run:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import math
 import secrets
+import threading
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from PIL import Image as pictures
-from PIL import UnidentifiedImageError
 
 from ..base import Component, Context, Setup
 from ..batching import Batcher
 from ..errors import BadInput, ComponentFailed
 from ..frames import Control, Frame, Generate, Image, Progress
 from ..models import lacking
+from ..pixels import decode
 from ..requestoptions import checked
+from .caching import CacheOptions
 from .engine import Engine
 from .load import DEFAULT_MODEL, load_pipeline
 from .options import DiffusionOptions, RequestOptions
@@ -102,8 +103,8 @@ class Generator(Component):
         if batcher is None or engine is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         context.check(where=self.setup.node)
-        news = _News()
-        shots = self._shots(asked, engine, news)
+        plan, news = await self._plan(asked, engine), _News()
+        shots = self._shots(asked, plan, news)
         tasks = [asyncio.ensure_future(batcher(shot)) for shot in shots]
         for task in tasks:
             task.add_done_callback(lambda _: news.fresh.set())
@@ -118,7 +119,7 @@ class Generator(Component):
                     if task.done():
                         task.result()
             for index, task in enumerate(tasks):
-                yield self._result(task.result(), index, shots[index].shape)
+                yield self._result(task.result(), index, plan.shape)
         finally:
             # The engine looks at `gone` before each denoiser call; the caller doesn't wait for it.
             for shot, task in zip(shots, tasks, strict=True):
@@ -126,27 +127,26 @@ class Generator(Component):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _shots(self, asked: Generate, engine: Engine | Ranks, news: _News) -> list[Shot]:
+    async def _plan(self, asked: Generate, engine: Engine | Ranks) -> Shot:
+        """What the pictures of a request have in common."""
         own = checked(RequestOptions, asked.options, where="options")
-        shape = self._shape(asked, engine, own)
-        skip = own.guidance_skip or self._options.guidance_skip
         cache = None if own.cache is False else own.cache or self._options.cache
-        picture = None if asked.image is None else opened(asked.image, shape, self._options)
+        shape = self._shape(asked, engine, own, cache)
+        picture = None
+        if asked.image is not None:
+            picture = await asyncio.to_thread(picture_of, asked.image, shape)
+        skip = own.guidance_skip or self._options.guidance_skip
+        return Shot(asked.prompt, asked.negative_prompt, 0, shape, skip, cache, picture)
+
+    def _shots(self, asked: Generate, plan: Shot, news: _News) -> list[Shot]:
+        """A shot for each picture, like `plan`, with a seed of its own."""
         first = secrets.randbelow(2**31) if asked.seed is None else asked.seed
         loop = asyncio.get_running_loop()
         shots: list[Shot] = []
         for index in range(asked.count):
-            shot = Shot(
-                asked.prompt,
-                asked.negative_prompt,
-                (first + index) % 2**63,
-                shape,
-                skip,
-                cache,
-                picture,
-                asked.previews,
-            )
-            news.done[index] = (0, shape.steps or 0)
+            seed = (first + index) % 2**63
+            shot = replace(plan, seed=seed, previews=asked.previews, gone=threading.Event())
+            news.done[index] = (0, plan.shape.steps or 0)
 
             def stepped(done: int, total: int, index: int = index) -> None:
                 loop.call_soon_threadsafe(_note, news, index, done, total)
@@ -159,7 +159,13 @@ class Generator(Component):
             shots.append(shot)
         return shots
 
-    def _shape(self, asked: Generate, engine: Engine | Ranks, own: RequestOptions) -> Shape:
+    def _shape(
+        self,
+        asked: Generate,
+        engine: Engine | Ranks,
+        own: RequestOptions,
+        cache: CacheOptions | None,
+    ) -> Shape:
         """What the request, the pipeline file and the pipeline say, in this order; checked."""
         file, known = self._options, engine.defaults
         frames, fps = self._timing(asked, own, known)
@@ -167,7 +173,6 @@ class Generator(Component):
         if steps and not asked.steps:
             steps = min(max(1, round(steps * own.effort)), file.max_steps)
         strength = file.strength if asked.strength is None else asked.strength
-        cache = None if own.cache is False else own.cache or file.cache
         shape = Shape(
             width=asked.width or file.width or known.get("width"),
             height=asked.height or file.height or known.get("height"),
@@ -262,20 +267,13 @@ def _show(news: _News, image: Image) -> None:
     news.fresh.set()
 
 
-def opened(data: bytes, shape: Shape, options: DiffusionOptions) -> pictures.Image:
-    """The picture to start from, in the size of the result.
+def picture_of(data: bytes, shape: Shape) -> pictures.Image:
+    """The picture to start from, in the size of the result. Blocks.
 
     Raises:
         BadInput: it is no picture, or a huge one.
     """
-    try:
-        with pictures.open(io.BytesIO(data)) as picture:
-            if picture.width * picture.height > max(options.max_pixels, 4096 * 4096):
-                raise BadInput("the picture has too many pixels", where="image", param="image")
-            picture.load()
-            plain = picture.convert("RGB")
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
-        raise BadInput("it can't be read as a picture", where="image", param="image") from error
+    plain = pictures.fromarray(decode(data, param="image"))
     if shape.width is None or shape.height is None:
         return plain
     return plain.resize((shape.width, shape.height), pictures.Resampling.LANCZOS)

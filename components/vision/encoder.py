@@ -20,11 +20,11 @@ from ..batching import Batcher
 from ..errors import BadInput, ComponentFailed
 from ..frames import Control, Embedding, Frame, ImagePart, Message, Prompt
 from ..models import lacking, locate
+from ..pixels import decode, size_of
 from ..vlm import Picture
 from .budget import Policy, allot
-from .cache import SharedCache
+from .cache import SharedCache, digest_of
 from .looking import Settings
-from .pixels import decode, digest_of, size_of
 from .tower import VisionTower
 
 REMEMBERED = 100_000

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ..pixels import Size
 from ..vlm import Family
-from .pixels import Size
 
 Settings = dict[str, Any]
 
@@ -90,15 +90,15 @@ def looking_of(family: Family, processor: Any, config: Any) -> Looking:
         return Looking(
             family,
             unit,
-            fewest=int(_edge(processor.size, "shortest_edge")),
-            most=int(_edge(processor.size, "longest_edge")),
+            fewest=int(processor.size["shortest_edge"]),
+            most=int(processor.size["longest_edge"]),
         )
     if family == "idefics":
-        tile = int(_edge(processor.max_image_size, "longest_edge"))
+        tile = int(processor.max_image_size["longest_edge"])
         side = int(vision.image_size) // int(vision.patch_size)
         tokens = side**2 // int(config.scale_factor) ** 2
         split = bool(processor.do_image_splitting)
-        most = int(_edge(processor.size, "longest_edge")) if split else tile
+        most = int(processor.size["longest_edge"]) if split else tile
         return Looking(family, tile, tokens, most=max(most, tile))
     side = int(vision.image_size) // int(vision.patch_size)
     whole = side**2 + (config.vision_feature_select_strategy == "full")
@@ -108,8 +108,3 @@ def looking_of(family: Family, processor: Any, config: Any) -> Looking:
         side_px = int(vision.image_size)
         tiles = 1 + max((h // side_px) * (w // side_px) for h, w in points)
     return Looking(family, fixed=whole * tiles)
-
-
-def _edge(size: Any, name: str) -> float:
-    held: Any = size
-    return float(held[name])

@@ -21,7 +21,7 @@ from ..errors import ComponentFailed
 from ..frames import Control, Frame, Image, ImagePart, Message, Progress, Prompt, TextInput
 from ..interleave import pieces
 from ..onnx import sleeping
-from .pixels import Pixels, decode
+from ..pixels import Pixels, decode
 
 
 class OcrOptions(Options):

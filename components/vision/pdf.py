@@ -18,8 +18,8 @@ from pydantic import Field
 from ..base import Component, Context, Options
 from ..errors import BadInput
 from ..frames import Control, Frame, Image, MediaFile, TextInput
+from ..pixels import Pixels, decode
 from ..requestoptions import checked
-from .pixels import Pixels, decode
 
 MAGIC = b"%PDF-"
 POINTS_PER_INCH = 72
@@ -140,7 +140,7 @@ class PdfPages(Component):
             raise _bad(f"{file.name or path.name!r} isn't there, or over {options.max_bytes} bytes")
         data = path.read_bytes()
         if MAGIC not in data[:1024]:
-            return iter([Page(0, 1, pixels=decode(data))])
+            return iter([Page(0, 1, pixels=decode(data, param="file"))])
         return pages(
             data,
             dpi=asked.dpi or options.dpi,

@@ -16,9 +16,10 @@ from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageTextTo
 
 from ..errors import BadInput, MissingRequirement
 from ..hub import quiet_loading
+from ..pixels import Pixels
 from ..vlm import Family, Picture, family_of
+from .cache import digest_of
 from .looking import Looking, Settings, looking_of
-from .pixels import Pixels, digest_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

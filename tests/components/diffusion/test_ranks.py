@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import tinydiffusion
 
 from motet.components.diffusion.options import DiffusionOptions, ParallelOptions
 from motet.components.diffusion.ranks import Ranks
@@ -33,12 +32,6 @@ pytestmark = [
 ]
 ASKED = Generate("a", seed=3, count=2, width=32, height=64, previews=1)
 SKIP = {"interval": [0.2, 0.8]}
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("models")
-    return {name: getattr(tinydiffusion, name)(root / name) for name in ("clips", "stable")}
 
 
 @asynccontextmanager

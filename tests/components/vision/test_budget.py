@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from motet.components.errors import BadInput
 from motet.components.frames import ImagePart
+from motet.components.pixels import Size
 from motet.components.vision.budget import Policy, allot, evenly
 from motet.components.vision.looking import Looking
-from motet.components.vision.pixels import Size
 
 POLICY = Policy(low=64, high=1000, least=10, total=4000)
 

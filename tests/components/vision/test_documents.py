@@ -27,9 +27,9 @@ from motet.components.frames import (
     TextDelta,
     TextInput,
 )
+from motet.components.pixels import decode, size_of
 from motet.components.vision.ocr import Line, VisionOcr, in_order
 from motet.components.vision.pdf import PdfPages, pages
-from motet.components.vision.pixels import decode, size_of
 from motet.pipelines import Pipeline, load
 
 pytestmark = pytest.mark.timeout(60)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from motet.components.errors import BadInput
-from motet.components.vision.pixels import decode, size_of
+from motet.components.pixels import decode, size_of
 from motet.components.vision.video import Sampling, sample
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ..errors import BadInput
+from .errors import BadInput
 
 Pixels = NDArray[np.uint8]
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
@@ -41,20 +39,20 @@ def size_of(data: bytes) -> Size:
         return Size(width, height)
 
 
-def decode(data: bytes) -> Pixels:
+def decode(data: bytes, *, param: str = "messages") -> Pixels:
     """RGB of shape (height, width, 3), turned as its EXIF says, transparency over white; of an
-    animation the first picture, of 16-bit greys the upper 8 bits.
+    animation the first picture, of 16-bit greys the upper 8 bits. Blocks.
 
     Raises:
-        BadInput: it can't be decoded.
+        BadInput: it can't be decoded; `param` is the field that brought it.
     """
-    with opened(data) as image:
+    with opened(data, param) as image:
         turned = ImageOps.exif_transpose(image)
         if turned.mode.startswith("I;16"):
             # Pillow's own conversion cuts at 255, which leaves white.
             turned = Image.fromarray((np.asarray(turned) >> 8).astype(np.uint8))
         if turned.mode in ("I", "F"):
-            raise _bad(f"a picture of mode {turned.mode} is not possible; 8 and 16 bits are")
+            raise _bad(f"a picture of mode {turned.mode} is not possible; 8 and 16 bits are", param)
         if turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info:
             shown = turned.convert("RGBA")
             paper = Image.new("RGBA", shown.size, "white")
@@ -63,46 +61,34 @@ def decode(data: bytes) -> Pixels:
 
 
 @contextmanager
-def opened(data: bytes) -> Generator[Image.Image]:
+def opened(data: bytes, param: str = "messages") -> Generator[Image.Image]:
     """The picture, its header read; decoding errors inside become `BadInput` too."""
     try:
-        with warnings.catch_warnings():
-            # Its size is checked here, against a bound of our own.
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
-        with image:
-            _check(image.size)
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _check(image.size, param)
             yield image
-    except Image.DecompressionBombError as error:
-        raise _bad(f"{error}; at most {MAX_PIXELS // 1_000_000} million are read") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        most = MAX_PIXELS // 1_000_000
+        raise _bad(f"{error}; at most {most} million are read", param) from error
     except UnidentifiedImageError as error:
         raise _bad(
             f"{len(data)} bytes that start with {data[:4].hex() or 'nothing'} are no picture;"
-            f" {', '.join(FORMATS)} are read"
+            f" {', '.join(FORMATS)} are read",
+            param,
         ) from error
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise _bad(f"the picture is damaged: {str(error)[:100]}") from error
+        raise _bad(f"the picture is damaged: {str(error)[:100]}", param) from error
 
 
-def _check(size: tuple[int, int]) -> None:
+def _check(size: tuple[int, int], param: str) -> None:
     width, height = size
     if width * height > MAX_PIXELS or min(size) < 1:
-        raise _bad(f"{width} x {height} pixels; at most {MAX_PIXELS // 1_000_000} million are read")
+        most = MAX_PIXELS // 1_000_000
+        raise _bad(f"{width} x {height} pixels; at most {most} million are read", param)
     if max(size) > MAX_ASPECT * min(size):
-        raise _bad(f"{width} x {height} is too narrow; at most {MAX_ASPECT} to 1 is possible")
+        possible = f"at most {MAX_ASPECT} to 1 is possible"
+        raise _bad(f"{width} x {height} is too narrow; {possible}", param)
 
 
-def _bad(message: str) -> BadInput:
-    return BadInput(message, where="image", param="messages")
-
-
-def digest_of(*parts: bytes | str | Pixels) -> str:
-    """A hash of bytes, texts and arrays, each with its length."""
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        data = raw if isinstance(raw, bytes) else np.ascontiguousarray(raw).reshape(-1).data
-        shape = "" if isinstance(raw, bytes) else str(raw.shape)
-        digest.update(f"{len(data)} {shape};".encode())
-        digest.update(data)
-    return digest.hexdigest()
+def _bad(message: str, param: str) -> BadInput:
+    return BadInput(message, where="image", param=param)
