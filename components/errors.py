@@ -92,10 +92,11 @@ class ComponentFailed(MotetError):
 
 
 def error_of(code: str, message: str, *, where: str = "") -> MotetError:
-    """The exception that a stable code stands for; one of an unknown code keeps it."""
+    """The exception that a stable code stands for; one of an unknown code keeps it. A message that
+    names `where` already names it once."""
     kinds = (BadInput, MissingRequirement, Overloaded, DeadlineExceeded, ComponentFailed)
     kind = next((kind for kind in kinds if kind.code == code), MotetError)
-    error = kind(message, where=where)
+    error = kind(message.removeprefix(f"{where}: ") if where else message, where=where)
     error.code = code
     return error
 

@@ -35,6 +35,6 @@ async def answers(
             if isinstance(frame, End):
                 return
             if isinstance(frame, Fault):
-                raise error_of(frame.code, frame.message.removeprefix(f"{node}: "), where=node)
+                raise error_of(frame.code, frame.message, where=node)
             yield frame
         raise Stopping("the pipeline was closed before it had answered", where=pipeline.name)

@@ -62,6 +62,7 @@ def test_others_are_refused_with_those_there_are(
             stream_format=stream_format,  # type: ignore[arg-type]
         )
     assert refused.value.code == "invalid_value"
+    assert refused.value.body["message"].startswith("tts: no voice ")  # type: ignore[index]
 
 
 def test_every_name_that_the_sdk_knows_is_known_here() -> None:
