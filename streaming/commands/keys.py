@@ -14,7 +14,8 @@ def add(commands: Commands) -> None:
     command.add_argument(
         "action",
         choices=["add", "list", "remove"],
-        help="add prints the new key, this once; list prints the names",
+        help="add prints the new key, this once; list prints the names; remove ends a key and the"
+        " ephemeral keys that it made",
     )
     command.add_argument("name", nargs="?", help="of the key to add or remove")
     command.add_argument(

@@ -8,12 +8,14 @@ from typing import get_args
 
 import openai
 import pytest
-from openai.types.audio.speech_create_params import Voice
+from openai.types.audio.speech_create_params import Voice as Known
 from serving import serving
 from tonefake import Tone
 
+from motet.components.frames import Voice
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.rpc.typed import voice_of
 from motet.streaming.voices import OPENAI_VOICES
 
 
@@ -65,6 +67,12 @@ def test_others_are_refused_with_those_there_are(
     assert refused.value.body["message"].startswith("tts: no voice ")  # type: ignore[index]
 
 
+def test_the_typed_service_wishes_the_same() -> None:
+    assert voice_of("nosuch", 1.0) == Voice("nosuch", exact=True)
+    assert voice_of("alloy", 1.0) == Voice("alloy")
+    assert voice_of("", 2.0) == voice_of("default", 2.0) == Voice(None, 2.0)
+
+
 def test_every_name_that_the_sdk_knows_is_known_here() -> None:
-    kinds = [get_args(kind) for kind in get_args(Voice)]
+    kinds = [get_args(kind) for kind in get_args(Known)]
     assert {name for names in kinds for name in names} == OPENAI_VOICES
