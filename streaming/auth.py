@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import json
 import logging
-import os
-import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..components.errors import BadInput, Flaw, MotetError, SpecError
+from .keyfile import StoredKey, digest, read_keys
 from .settings import Settings
 
 logger = logging.getLogger("motet")
 DEFAULT_KEYS = "keys.json"
 """The key file within the data folder."""
-KEY_PREFIX = "mk-"
 EPHEMERAL_PREFIX = "ek_"
 PRIORITY_HEADER = "motet-priority"
 MOST_PRIORITY = 100
@@ -82,37 +77,18 @@ class Principal:
         return given
 
 
-@dataclass(frozen=True, slots=True)
-class StoredKey:
-    """A key as it is kept: its SHA-256, never itself. Keys are 32 random bytes, so that a fast
-    hash is as good as a slow one."""
-
-    name: str
-    sha256: str
-    max_sessions: int | None = None
-    requests_per_minute: int | None = None
-    max_jobs: int | None = None
-    priority: int = 0
-    max_priority: int | None = None
-    admin: bool = False
-
-    def principal(self) -> Principal:
-        """Who this key stands for."""
-        return Principal(
-            self.name,
-            self.max_sessions,
-            self.requests_per_minute,
-            self.max_jobs,
-            self.priority,
-            self.priority if self.max_priority is None else self.max_priority,
-            self.admin,
-            self.sha256[:KEY_ID_CHARS],
-        )
-
-
-def digest(key: str) -> str:
-    """SHA-256 of a key as hexadecimal."""
-    return hashlib.sha256(key.encode()).hexdigest()
+def holder(stored: StoredKey) -> Principal:
+    """Who a key stands for."""
+    return Principal(
+        stored.name,
+        stored.max_sessions,
+        stored.requests_per_minute,
+        stored.max_jobs,
+        stored.priority,
+        stored.priority if stored.max_priority is None else stored.max_priority,
+        stored.admin,
+        stored.sha256[:KEY_ID_CHARS],
+    )
 
 
 class KeyRing:
@@ -169,7 +145,7 @@ class KeyRing:
             hint = "; ephemeral keys open /v1/realtime alone"
             why = hint if key.startswith(EPHEMERAL_PREFIX) else ""
             raise Unauthorized(f"the API key is unknown{why}", where="key")
-        return found.principal()
+        return holder(found)
 
     def again(self, key_id: str) -> Principal:
         """Who held the key of that id when it was checked, as they may be now; never an admin.
@@ -183,7 +159,7 @@ class KeyRing:
         found = [one for one in self._keys if key_id and one.sha256[:KEY_ID_CHARS] == key_id]
         if not found:
             raise Unauthorized("the API key that made the ephemeral key is gone", where="key")
-        return replace(found[0].principal(), admin=False)
+        return replace(holder(found[0]), admin=False)
 
 
 def load_keys(settings: Settings) -> KeyRing:
@@ -228,58 +204,6 @@ def _stamp(file: Path | None) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
-
-
-def read_keys(path: Path) -> list[StoredKey]:
-    """Read a key file; none yet is an empty one.
-
-    Raises:
-        SpecError: it isn't a key file.
-    """
-    if not path.exists():
-        return []
-    try:
-        return [StoredKey(**entry) for entry in json.loads(path.read_text())]
-    except (ValueError, TypeError) as error:
-        raise SpecError([Flaw("", f"is no key file: {error}")], file=str(path)) from error
-
-
-def add_key(path: Path, name: str, limits: Mapping[str, Any] | None = None) -> str:
-    """Make a key, keep its hash in the file (mode 600), and return it, this once.
-
-    Raises:
-        BadInput: the name is taken.
-    """
-    keys = read_keys(path)
-    if any(key.name == name for key in keys):
-        raise BadInput(f"there is a key named {name!r} already", where=str(path), param="name")
-    key = KEY_PREFIX + secrets.token_urlsafe(32)
-    write_keys(path, [*keys, StoredKey(name, digest(key), **(limits or {}))])
-    return key
-
-
-def remove_key(path: Path, name: str) -> None:
-    """Take a key away.
-
-    Raises:
-        BadInput: there is none of that name.
-    """
-    keys = read_keys(path)
-    kept = [key for key in keys if key.name != name]
-    if len(kept) == len(keys):
-        known = ", ".join(key.name for key in keys) or "none"
-        raise BadInput(f"no key is named {name!r}; known: {known}", where=str(path), param="name")
-    write_keys(path, kept)
-
-
-def write_keys(path: Path, keys: list[StoredKey]) -> None:
-    """Replace the key file as a whole, readable by its owner alone."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(path.suffix + ".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump([asdict(key) for key in keys], file, indent=2)
-    fresh.replace(path)
 
 
 def bearer(headers: Mapping[str, str]) -> str | None:

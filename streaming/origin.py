@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from .settings import Settings
 
@@ -20,10 +21,24 @@ def origin_allowed(headers: Mapping[str, str], settings: Settings) -> bool:
         return False
     if origin is None or origin in settings.allow_origins or "*" in settings.allow_origins:
         return True
-    return urlsplit(origin).netloc == host
+    return _split(origin).netloc == host
 
 
 def loopback_name(host: str) -> bool:
-    """Whether a Host header names this machine."""
-    name = urlsplit(f"//{host}").hostname or ""
-    return name in {"localhost", "::1", ""} or name.startswith("127.") or name == "testserver"
+    """Whether a Host header names this machine, as a name or as an address; a name that begins
+    like an address (127.example.com) is anybody's."""
+    name = _split(f"//{host}").hostname if host else "localhost"
+    if name in ("localhost", "testserver"):
+        return True
+    try:
+        return ipaddress.ip_address(name or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL, none where it is no URL."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", "", "", "")

@@ -38,7 +38,8 @@ def add(commands: Commands) -> None:
 def run_keys(parsed: argparse.Namespace) -> int:
     """Make, list or remove keys; a key is shown once, when it is made."""
     from ...components.errors import BadInput
-    from ..auth import MOST_PRIORITY, add_key, read_keys, remove_key
+    from ..auth import MOST_PRIORITY
+    from ..keyfile import add_key, read_keys, remove_key
 
     if parsed.action == "list":
         for key in read_keys(parsed.keys_file):

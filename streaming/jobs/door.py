@@ -9,11 +9,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi.responses import JSONResponse
 
-from ...components.errors import MotetError
+from ...components.errors import BadInput, MotetError
 from ...pipelines.version import Stopping
 from ..auth import Principal
+from ..problems import of_error
 from ..server import Server, principal_of, server_of, takes
 
 if TYPE_CHECKING:
@@ -131,12 +133,21 @@ def _told(opened: asyncio.Future[Jobs]) -> None:
 def install(app: FastAPI) -> None:
     """Add the routes of jobs and webhooks, or those that say why there are none."""
     if can_run():
+        from psycopg import DataError
+
         from . import routes, webhookroutes
 
+        app.add_exception_handler(DataError, unkept)
         app.include_router(routes.router)
         app.include_router(webhookroutes.router)
     else:
         app.include_router(closed)
+
+
+async def unkept(request: Request, error: Exception) -> JSONResponse:
+    """Ids and names that PostgreSQL can't hold, as those with a zero byte, are the client's."""
+    del request
+    return of_error(BadInput(f"PostgreSQL can't keep it: {str(error).splitlines()[0]}"))
 
 
 closed = APIRouter(include_in_schema=False)

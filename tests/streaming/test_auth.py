@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from motet.components.errors import BadInput, SpecError
-from motet.streaming.auth import (
-    Unauthorized,
-    add_key,
-    bearer,
-    load_keys,
-    read_keys,
-    remove_key,
-)
+from motet.streaming.auth import Unauthorized, bearer, load_keys
+from motet.streaming.keyfile import add_key, read_keys, remove_key
 from motet.streaming.origin import origin_allowed
 from motet.streaming.settings import Settings, from_environment
 
@@ -79,9 +74,28 @@ def test_beyond_loopback_the_file_that_motet_keys_writes_is_read(tmp_path: Path)
 
 def test_a_damaged_key_file_says_so(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
-    file.write_text('[{"nam": "x"}]')
-    with pytest.raises(SpecError, match="no key file"):
-        load_keys(Settings(keys_file=file))
+    for broken in (
+        '[{"nam": "x"}]',
+        '{"name": "x"}',
+        '[{"name": "x", "sha256": 5}]',
+        '[{"name": "x", "sha256": "\u00e9"}]',
+        f'[{{"name": "x", "sha256": "{"0" * 64}", "max_sessions": "many"}}]',
+        "[" * 100_000,
+    ):
+        file.write_text(broken)
+        with pytest.raises(SpecError, match="no key file"):
+            load_keys(Settings(keys_file=file))
+
+
+def test_keys_made_at_once_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "keys.json"
+    names = [f"key {n}" for n in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: add_key(file, name), names))
+    assert sorted(one.name for one in read_keys(file)) == sorted(names)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: remove_key(file, name), names))
+    assert read_keys(file) == []
 
 
 @pytest.mark.parametrize(
@@ -93,6 +107,12 @@ def test_a_damaged_key_file_says_so(tmp_path: Path) -> None:
         ({"host": "localhost:8000", "origin": "https://app.example"}, True),
         ({"host": "rebound.example:8000", "origin": "http://rebound.example:8000"}, False),
         ({"host": "localhost:8000", "origin": "null"}, False),
+        ({"host": "127.0.0.1.rebound.example", "origin": "http://127.0.0.1.rebound.example"}, False),
+        ({"host": "127.rebound.example:8000"}, False),
+        ({"host": "[::1]:8000", "origin": "http://[::1]:8000"}, True),
+        ({"host": "["}, False),
+        ({"host": "[::1"}, False),
+        ({"host": "localhost:8000", "origin": "http://["}, False),
     ],
 )
 def test_foreign_pages_are_kept_out(headers: dict[str, str], allowed: bool) -> None:

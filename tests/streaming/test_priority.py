@@ -19,16 +19,10 @@ from motet.components.errors import BadInput, MotetError
 from motet.components.frames import Message, Prompt
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
-from motet.streaming.auth import (
-    Principal,
-    StoredKey,
-    add_key,
-    digest,
-    load_keys,
-    write_keys,
-)
+from motet.streaming.auth import Principal, load_keys
 from motet.streaming.client import AsyncClient
 from motet.streaming.ephemeral import Sealed
+from motet.streaming.keyfile import StoredKey, add_key, digest, write_keys
 from motet.streaming.secrets import secret_of
 from motet.streaming.settings import Settings
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
-from motet.streaming.auth import add_key
+from motet.streaming.keyfile import add_key
 from motet.streaming.ratelimit import RateLimited, RateLimiter
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings

@@ -22,10 +22,10 @@ from psycopg import OperationalError
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
-from motet.streaming.auth import StoredKey, digest, write_keys
 from motet.streaming.jobs.database import Database
 from motet.streaming.jobs.ending import cancel, finish
 from motet.streaming.jobs.store import Fenced, JobStore
+from motet.streaming.keyfile import StoredKey, digest, write_keys
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
@@ -293,6 +293,12 @@ async def test_what_postgresql_can_not_keep_is_a_400(http):
     got = await http.post("/v1/jobs", json=body)
     assert got.status_code == 400
     assert "can't keep" in got.json()["error"]["message"]
+    for path in ("/v1/jobs/a%00b", "/v1/jobs?after=%00", "/v1/jobs/%00/result"):
+        got = await http.get(path)
+        assert got.status_code == 400, path
+        assert "can't keep" in got.json()["error"]["message"]
+    assert (await http.post("/v1/jobs/%00/cancel")).status_code == 400
+    assert (await http.delete("/v1/webhooks/%00")).status_code in (400, 404, 405)
 
 
 async def test_a_stale_worker_can_not_write(postgres, tmp_path):

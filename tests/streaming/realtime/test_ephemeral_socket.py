@@ -18,8 +18,8 @@ from voicesite import SECRET, closing, make
 from websockets.asyncio.client import connect
 
 from motet.streaming.app import create_app
-from motet.streaming.auth import add_key, remove_key
 from motet.streaming.ephemeral import MOST_CHARS
+from motet.streaming.keyfile import add_key, remove_key
 
 PATH = "/v1/realtime/client_secrets"
 
