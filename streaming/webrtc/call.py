@@ -33,7 +33,7 @@ from .track import SpokenTrack
 
 DOOR = "webrtc"
 CONNECT_LIMIT_S = 20.0
-WATCH_S = 5.0
+WATCH_S = 2.0
 FAREWELL_S = 1.0
 MAX_AHEAD_S = 60.0
 MAX_JOINED = 4

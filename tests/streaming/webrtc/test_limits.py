@@ -7,6 +7,7 @@ import builtins
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 aiortc = pytest.importorskip("aiortc")
@@ -15,6 +16,7 @@ from webcalls import MANUAL, ask, emptied, make, pipeline, running  # noqa: E402
 
 from motet.streaming.realtime import outgoing as outlet  # noqa: E402
 from motet.streaming.webrtc import call as calls  # noqa: E402
+from motet.streaming.webrtc.playout import RATE_HZ, Playout  # noqa: E402
 
 
 async def test_a_caller_that_vanishes_or_never_comes_leaves_nothing(
@@ -114,14 +116,33 @@ async def test_a_bad_session_is_a_clear_error(session: str, param: str) -> None:
         assert answer.json()["error"]["param"].endswith(param)
 
 
-async def test_a_stopping_server_tells_its_callers_and_lets_go() -> None:
+async def test_a_stopping_server_takes_no_more_calls_tells_its_callers_and_lets_go() -> None:
     server = make()
     async with running(server) as http, web_calling(http, MANUAL) as caller:
         await caller.until("session.created")
+        server.drain()
+        late = WebCaller()
+        answer = await http.post("/v1/realtime/calls", content=await late.offer(), headers=SDP)
+        assert answer.status_code == 503
+        await late.close()
         server.stopping.set()
         error = (await caller.until("error"))["error"]
         assert (error["type"], error["code"]) == ("server_error", "server_restarting")
         await asyncio.wait_for(caller.closed.wait(), 10)
+
+
+async def test_a_long_reply_is_made_no_faster_than_a_minute_ahead_of_the_ear() -> None:
+    playout = Playout()
+    outgoing = calls.CallOutgoing(playout, None)
+    playout.add("r", "i", np.ones(int(calls.MAX_AHEAD_S * RATE_HZ), np.int16))
+    await outgoing.room()
+    playout.add("r", "i", np.ones(1, np.int16))
+    waiting = asyncio.create_task(outgoing.room())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    playout.pull(0.0)
+    outgoing.played.set()
+    await waiting
 
 
 async def test_events_that_are_too_large_or_too_many_are_bounded() -> None:
