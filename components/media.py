@@ -14,6 +14,7 @@ import av
 from av.audio.stream import AudioStream
 from av.container import InputContainer
 from av.error import FFmpegError
+from av.video.stream import VideoStream
 
 from .errors import BadInput
 
@@ -23,7 +24,8 @@ DEMUXERS = (
 )
 """Containers that are read; no playlists (HLS, DASH, concat): those name other files."""
 
-_OPTIONS = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file"}
+OPEN_OPTIONS = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file"}
+"""For `av.open`: nothing but files of these kinds, whatever a file says."""
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF, 0xFFFFFFFF - 8, 0x7FFFFFFF)
 
 
@@ -66,14 +68,9 @@ def probe(path: str | Path, name: str = "") -> MediaInfo:
 
 def describe(container: InputContainer, stream: AudioStream) -> MediaInfo:
     """The facts of an open container and its audio stream."""
-    base = stream.time_base
-    if stream.duration and base:
-        duration_s = float(stream.duration * base)
-    else:
-        duration_s = container.duration / 1e6 if container.duration else None
     context = stream.codec_context
     return MediaInfo(
-        duration_s=duration_s if duration_s and duration_s > 0 else None,
+        duration_s=duration_of(container, stream),
         channels=context.channels,
         layout=context.layout.name,
         rate_hz=context.sample_rate,
@@ -81,6 +78,15 @@ def describe(container: InputContainer, stream: AudioStream) -> MediaInfo:
         container=container.format.name,
         video=any(not _is_cover(stream.disposition) for stream in container.streams.video),
     )
+
+
+def duration_of(container: InputContainer, stream: AudioStream | VideoStream) -> float | None:
+    """Seconds by the stream's header, else the container's; None where neither tells."""
+    if stream.duration and stream.time_base:
+        seconds = float(stream.duration * stream.time_base)
+    else:
+        seconds = (container.duration or 0) / 1e6
+    return seconds if seconds > 0 else None
 
 
 def _is_cover(disposition: object) -> bool:
@@ -100,7 +106,7 @@ def open_media(
     with open(path, "rb") as file:
         source = file if whole else cast("BinaryIO", Window(file, part.start, part.size))
         try:
-            container = av.open(source, mode="r", options=_OPTIONS)
+            container = av.open(source, mode="r", options=OPEN_OPTIONS)
         except (FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise BadInput(
                 f"{name!r} can't be read as audio or video ({_reason(error)})", param="file"

@@ -9,6 +9,8 @@ import soxr
 from av import AudioFrame
 from numpy.typing import NDArray
 
+from .audio import to_int16
+
 Planar = NDArray[np.float32]
 
 _ACTIVE = 1e-3
@@ -78,7 +80,8 @@ class Mixer:
 
 
 class Resampler:
-    """A stream of float32 mono at `source_hz` to int16 at `target_hz`."""
+    """A stream of float32 mono at `source_hz` to int16 at `target_hz`, for recordings: slower and
+    better than `audio.Resampler`, which live streams go through."""
 
     def __init__(self, source_hz: int, target_hz: int) -> None:
         same = source_hz == target_hz
@@ -88,7 +91,7 @@ class Resampler:
         """What is ready after `mono`; `last` flushes the filter's tail."""
         if self._stream is not None:
             mono = self._stream.resample_chunk(np.ascontiguousarray(mono, np.float32), last=last)
-        return np.clip(np.rint(mono * 32768), -32768, 32767).astype(np.int16)
+        return to_int16(mono)
 
     def finish(self) -> NDArray[np.int16]:
         """The filter's tail."""

@@ -66,7 +66,7 @@ class MediaReader:
         self.rate_hz = rate_hz
         self.report = ReadReport()
         self._path = path
-        self._block_s = block_s
+        self.block_s = block_s
         self._limit_s = limit_s
         self._parts = parts(path, self.name)
         with open_media(path, self._parts[0], self.name) as (container, stream):
@@ -97,11 +97,6 @@ class MediaReader:
         lost_s = declared_s - (self.report.read_s - before_s)
         if lost_s > max(0.5, 0.02 * declared_s):
             self.report.truncated_s += lost_s
-
-    @property
-    def block_s(self) -> float:
-        """Length of a block in seconds."""
-        return self._block_s
 
 
 class _Part:

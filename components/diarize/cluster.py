@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from .voice import VoiceEncoder
 
 _BLOCK_S = 10.0
+_LONGEST_REFERENCE_S = 30
 _LONGEST_WINDOWS = 940
 
 
@@ -35,10 +38,10 @@ class ClusterOptions(Options):
     one speaker; `bridge_s` is the longest pause that stays inside a turn.
     """
 
-    window_s: float = 1.0
-    hop_s: float = 0.2
-    bridge_s: float = 0.6
-    merge_above: float = 0.9
+    window_s: float = Field(1.0, ge=0.2, le=1.6)
+    hop_s: float = Field(0.2, ge=0.05, le=5)
+    bridge_s: float = Field(0.6, ge=0, le=10)
+    merge_above: float = Field(0.9, gt=0, le=1)
     vad: str = "silero-vad"
 
 
@@ -59,7 +62,7 @@ class ClusterDiarizer(Diarizer):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         """The weights that aren't installed."""
-        missing = lacking("silero-vad")
+        missing = lacking(ClusterOptions.model_validate(dict(setup.options)).vad)
         try:
             weights_path()
         except MissingRequirement as error:
@@ -97,12 +100,15 @@ class ClusterDiarizer(Diarizer):
     def _reference(self, name: str, path: str) -> NDArray[np.float32]:
         """The voice of a known speaker."""
         assert self._encoder is not None
-        reader = MediaReader(path, name=f"known speaker {name!r}")
-        pcm = np.concatenate([block[0] for block in reader])
+        reader = MediaReader(path, name=f"known speaker {name!r}", block_s=1.0)
+        # One block more than may be, so that a long recording isn't read to its end.
+        pcm = np.concatenate([block[0] for block in islice(reader, _LONGEST_REFERENCE_S + 1)])
         seconds = len(pcm) / RATE_HZ
-        if not 1.0 <= seconds <= 30.0:
+        if not 1.0 <= seconds <= _LONGEST_REFERENCE_S:
+            much = "longer" if seconds > _LONGEST_REFERENCE_S else f"{seconds:.1f} s long"
             raise BadInput(
-                f"the recording of known speaker {name!r} is {seconds:.1f} s long; 2 to 10 s do",
+                f"the recording of known speaker {name!r} is {much};"
+                f" 1 to {_LONGEST_REFERENCE_S} s are possible, 2 to 10 do",
                 param="known_speaker_references",
             )
         return self._encoder.voice(pcm)

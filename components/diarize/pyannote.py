@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 
 from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
@@ -38,8 +39,8 @@ class PyannoteOptions(Options):
 
     device: str = "cpu"
     exclusive: bool = True
-    longest_h: float = 4.0
-    same_voice: float = 0.5
+    longest_h: float = Field(4.0, gt=0, le=48)
+    same_voice: float = Field(0.5, gt=0, le=1)
 
 
 class PyannoteDiarizer(Diarizer):
@@ -96,10 +97,10 @@ class PyannoteDiarizer(Diarizer):
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
     ) -> Diarization:
         """Run the pipeline on a whole file; `stop` ends it at its next step."""
-        bounds: dict[str, int] = {"min_speakers": options.min_speakers}
-        bounds["max_speakers"] = options.max_speakers
-        if options.min_speakers == options.max_speakers:
-            bounds = {"num_speakers": options.min_speakers}
+        low, high = options.min_speakers, options.max_speakers
+        bounds = {"min_speakers": low, "max_speakers": high}
+        if low == high:
+            bounds = {"num_speakers": low}
         try:
             annotation, voices, labels = self._run(file.path, file.name, bounds, stop)
             known = {

@@ -16,7 +16,7 @@ from PIL import Image as Picture
 
 from ..errors import BadInput
 from ..frames import ImagePart
-from ..media import DEMUXERS
+from ..media import OPEN_OPTIONS, duration_of
 from .budget import evenly
 
 Detail = Literal["auto", "low", "high"]
@@ -42,14 +42,13 @@ def sample(path: str | Path, sampling: Sampling, *, clip: int, name: str = "") -
         BadInput: it can't be read, holds no pictures, or is longer than `max_s`.
     """
     name = name or Path(path).name
-    options = {"format_whitelist": DEMUXERS, "protocol_whitelist": "file"}
     encoded: list[tuple[float, bytes]] = []
     try:
-        with av.open(str(path), options=options) as container:
+        with av.open(str(path), options=OPEN_OPTIONS) as container:
             if not container.streams.video:
                 raise _bad(f"{name!r} holds no pictures")
             stream = container.streams.video[0]
-            duration_s = _duration_s(container, stream)
+            duration_s = duration_of(container, stream) or 0.0
             if duration_s > sampling.max_s:
                 raise _bad(f"{name!r} lasts {duration_s:.0f} s; at most {sampling.max_s:.0f} s")
             step_s = max(1 / sampling.fps, duration_s / sampling.max_frames)
@@ -62,12 +61,6 @@ def sample(path: str | Path, sampling: Sampling, *, clip: int, name: str = "") -
     if not encoded:
         raise _bad(f"no picture of {name!r} could be decoded")
     return [ImagePart(data, sampling.detail, clip=clip, time_s=at_s) for at_s, data in encoded]
-
-
-def _duration_s(container: Any, stream: Any) -> float:
-    if stream.duration and stream.time_base:
-        return float(stream.duration * stream.time_base)
-    return float(container.duration or 0) / 1e6
 
 
 def _frames(container: Any, stream: Any, max_s: float) -> Iterator[tuple[float, Any]]:

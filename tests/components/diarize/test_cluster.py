@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib.util
 import threading
 import wave
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
+from pydantic import ValidationError
+from running import stream
 
 from motet.components.base import Context, Setup
 from motet.components.diarize.cluster import ClusterDiarizer
@@ -18,6 +22,7 @@ from motet.components.diarize.spectral import SpeakerCount, cluster
 from motet.components.diarize.turns import Turn
 from motet.components.errors import BadInput
 from motet.components.frames import Data, MediaFile, Segment, Word
+from motet.components.media_read import MediaReader
 from motet.components.transcription import parse_options, segment_json
 
 pytestmark = pytest.mark.skipif(
@@ -38,11 +43,6 @@ def diarizer() -> ClusterDiarizer:
     made = ClusterDiarizer(Setup("diarize"))
     made.open()
     return made
-
-
-async def frames(*given):
-    for frame in given:
-        yield frame
 
 
 def find(diarizer: ClusterDiarizer, path: Path, **options) -> Diarization:
@@ -138,7 +138,7 @@ async def test_the_component_passes_segments_and_labels_the_transcript(diarizer)
     segment = Segment("".join(word.text for word in words), 0.0, 29.0, words=words)
     transcript = Data({"kind": "transcript", "text": "", "segments": [segment_json(segment)]})
     file = MediaFile(str(sample("sample.wav")), options={"speakers": True})
-    got = [frame async for frame in diarizer.run(frames(file, segment, transcript), Context())]
+    got = [frame async for frame in diarizer.run(stream(file, segment, transcript), Context())]
     assert got[0] is segment
     shapes = got[1].value["segments"]
     assert got[1].value["speakers"] == ["A", "B"]
@@ -148,7 +148,7 @@ async def test_the_component_passes_segments_and_labels_the_transcript(diarizer)
 
 async def test_files_that_do_not_ask_pass_untouched(diarizer, tmp_path):
     transcript = Data({"kind": "transcript", "segments": []})
-    given = frames(MediaFile(str(tmp_path / "none.wav")), transcript)
+    given = stream(MediaFile(str(tmp_path / "none.wav")), transcript)
     assert [frame async for frame in diarizer.run(given, Context())] == [transcript]
 
 
@@ -204,3 +204,28 @@ def test_a_transcript_without_speech_stays_as_it_is():
     done = with_speakers({"kind": "transcript", "segments": []}, Diarization([], {}))
     assert done.value["segments"] == []
     assert done.value["speakers"] == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"hop_s": 0}, {"hop_s": -1}, {"window_s": 0}, {"bridge_s": -1}, {"merge_above": 2}]
+)
+def test_options_that_would_never_end_are_refused(options: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        ClusterDiarizer(Setup("diarize", options=options))
+
+
+def test_a_reference_is_not_read_beyond_what_may_be(diarizer, tmp_path, monkeypatch):
+    path = tmp_path / "long.wav"
+    soundfile.write(path, np.zeros(16_000 * 90, np.int16), 16_000)
+    read: list[float] = []
+    whole = MediaReader.__iter__
+
+    def counted(self: MediaReader) -> Iterator[np.ndarray]:
+        for block in whole(self):
+            read.append(block.shape[1] / 16_000)
+            yield block
+
+    monkeypatch.setattr(MediaReader, "__iter__", counted)
+    with pytest.raises(BadInput, match="'ann' is longer; 1 to 30 s are possible"):
+        find(diarizer, sample("sample.wav"), known_speakers={"ann": str(path)})
+    assert sum(read) < 35
