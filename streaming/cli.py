@@ -33,7 +33,8 @@ Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; errors of ours end it with their message and status 2."""
+    """Run the command line; errors of ours, and what files and
+    disks refuse, end it with their message and status 2."""
     parsed = parser().parse_args(arguments)
     command: Command = parsed.command
     try:
@@ -43,6 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = 2
     except KeyboardInterrupt:
         status = 130
+    except BrokenPipeError:  # whoever read our output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 141
+    except OSError as error:
+        write(f"{error.filename}: {error.strerror}" if error.filename else str(error), error=True)
+        status = 2
     sys.exit(status)
 
 
