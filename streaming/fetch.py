@@ -7,8 +7,10 @@ answers differently the second time reaches nothing; there are no redirects and 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
@@ -34,9 +36,17 @@ def global_or_loopback(hostname: str, address: IPv4Address | IPv6Address, port: 
     return address.is_global or address.is_loopback
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted, read once: that takes longer than a request."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 def guarded(*, allow_loopback: bool, timeout_s: float = 30.0) -> httpx.AsyncClient:
     """A client that reaches public addresses only (and this machine where `allow_loopback`)."""
-    client = httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, trust_env=False)
+    client = httpx.AsyncClient(
+        verify=_trusted(), timeout=timeout_s, follow_redirects=False, trust_env=False
+    )
     if allow_loopback:
         return httpx_ssrf_protection(
             client, check_globally_reachable=False, custom_validator=global_or_loopback

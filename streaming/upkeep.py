@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -115,8 +115,8 @@ class Upkeep(Collector):
     async def keep(
         self, name: str, run: Run, *, mend: Callable[[], Awaitable[None]] | None = None
     ) -> NoReturn:
-        """Run a task over and over, until cancelled. An error that ends it is logged in a line;
-        then `mend`, and after a wait it begins again. So it does when it just returns."""
+        """Run a task over and over, until cancelled. An error that ends it is logged in a line, and
+        after a wait it begins again, behind `mend`. So it does when it just returns."""
         part = self.parts[name] = Part(name)
         watch = Watch(part)
         task = asyncio.current_task()
@@ -126,16 +126,13 @@ class Upkeep(Collector):
                 if task is not None and task.cancelling():
                     raise asyncio.CancelledError
                 try:
+                    if mend is not None and part.restarts:
+                        await mend()
                     await run(watch)
                     watch.failed(part.reason or "it ended by itself")
                 except Exception as error:
                     watch.failed(said(error))
                 await asyncio.sleep(part.again_s())
-                if mend is not None:
-                    try:
-                        await mend()
-                    except Exception as error:
-                        watch.failed(said(error))
         finally:
             self.parts.pop(name, None)
 
@@ -154,7 +151,9 @@ class Upkeep(Collector):
 
 
 def said(error: BaseException) -> str:
-    """An error in one line; the one that caused it, where it names one."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+    """An error in one line; the one within, or the one that caused it, where there is one."""
+    inner: Sequence[BaseException] = getattr(error, "exceptions", ())  # of a task group
+    within = inner[0] if inner else error.__cause__
+    if within is not None:
+        return said(within)
     return f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:500]

@@ -114,11 +114,11 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
     """Seconds that a `Retry-After` asks for, as a number or a date; None where it says neither."""
     if value is None:
         return None
-    if value.strip().isdigit():
+    if value.strip().isascii() and value.strip().isdigit():
         return float(value)
     try:
         at = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError, IndexError):
         return None
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)

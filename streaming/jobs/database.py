@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 from procrastinate import App, PsycopgConnector
@@ -18,40 +18,48 @@ from psycopg_pool import AsyncConnectionPool
 from ...components.errors import MotetError
 from ..upkeep import Watch
 from .embedded import Embedded
-from .schema import QUEUE_INDEX, TABLES, VERSION
+from .schema import QUEUE, TABLES, VERSION
 
 log = logging.getLogger("motet.jobs")
 
 Connection = psycopg.AsyncConnection[DictRow]
-Pool = AsyncConnectionPool[Connection]
+Kind = TypeVar("Kind", bound=psycopg.AsyncConnection[Any])
 Params = Sequence[Any] | Mapping[str, Any] | None
 
 _LOCK = 0x6D6F7465
 _POOL = 12
 _PATIENCE_S = 10.0
+_AWAY_PATIENCE_S = 3.0
+_RECONNECT_S = 3.0  # tried longer, the pauses grow to minutes; who asks next has it tried again
 _WATCH_S = 1.0
 
 
-class QueuePool(AsyncConnectionPool[psycopg.AsyncConnection]):
-    """Procrastinate's connections. A failure has all of them checked, in place of a check before
-    every use, which would double the round trips."""
+class CheckedPool(AsyncConnectionPool[Kind]):
+    """A pool of which a failure has all connections checked, in place of a check before every use,
+    which would double the round trips. While the server is away, who asks waits less long."""
+
+    _away = False
 
     @asynccontextmanager
     async def connection(
         self,
         timeout: float | None = None,  # noqa: ASYNC109 - the pool's own signature
-    ) -> AsyncGenerator[psycopg.AsyncConnection]:
+    ) -> AsyncGenerator[Kind]:
         """A connection of the pool."""
         try:
-            async with super().connection(timeout) as connection:
+            async with super().connection(
+                timeout or (_AWAY_PATIENCE_S if self._away else _PATIENCE_S)
+            ) as connection:
+                self._away = False
                 yield connection
         except psycopg.OperationalError:
+            self._away = True
             with suppress(psycopg.Error):
                 await self.check()
             raise
 
 
-def _queue_pool(**settings: Any) -> QueuePool:
+def _queue_pool(**settings: Any) -> CheckedPool[psycopg.AsyncConnection]:
     """Procrastinate queries one statement at a time: no BEGIN and COMMIT around each."""
 
     async def configured(connection: psycopg.AsyncConnection) -> None:
@@ -61,7 +69,15 @@ def _queue_pool(**settings: Any) -> QueuePool:
         await connection.execute("SET synchronous_commit = off")
 
     own: dict[str, Any] = {"check": None, "configure": configured}
-    return QueuePool(**{**settings, **own})
+    return CheckedPool[psycopg.AsyncConnection](**{**settings, **own})
+
+
+async def _by_index(connection: Connection) -> None:
+    """Every query here has its index; the planner, which has no statistics of a table that has just
+    grown, would rather read and sort all of it."""
+    await connection.execute(
+        "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off"
+    )
 
 
 class Database:
@@ -73,7 +89,7 @@ class Database:
     def __init__(self, url: str | None, folder: Path) -> None:
         self._url = url
         self._embedded = None if url else Embedded(folder)
-        self._pool: Pool | None = None
+        self._pool: CheckedPool[Connection] | None = None
         self._place = url or ""
         self._healing = asyncio.Lock()
         self.queue: App | None = None
@@ -86,18 +102,23 @@ class Database:
         """
         url = self._place = await self._start()
         await self._prepare(url)
-        self._pool = cast("type[Pool]", AsyncConnectionPool)(
+        self._pool = CheckedPool[Connection](
             url,
             min_size=2,
             max_size=_POOL,
             open=False,
-            timeout=_PATIENCE_S,
+            reconnect_timeout=_RECONNECT_S,
             connection_class=cast("type[Connection]", psycopg.AsyncConnection),
+            configure=_by_index,
             kwargs={"row_factory": dict_row, "autocommit": True},
         )
         await self._pool.open(wait=True, timeout=30)
         connector = PsycopgConnector(
-            conninfo=url, pool_factory=_queue_pool, min_size=1, max_size=16, timeout=_PATIENCE_S
+            conninfo=url,
+            pool_factory=_queue_pool,
+            min_size=1,
+            max_size=16,
+            reconnect_timeout=_RECONNECT_S,
         )
         self.queue = App(connector=connector)
         await self.queue.open_async()
@@ -155,7 +176,7 @@ class Database:
                     app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=2))
                     async with app.open_async():
                         await app.schema_manager.apply_schema_async()
-                await connection.execute(QUEUE_INDEX)
+                await connection.execute(QUEUE)
                 await connection.execute("DELETE FROM motet_schema")
                 await connection.execute("INSERT INTO motet_schema VALUES (%s)", (VERSION,))
             await connection.execute("SELECT pg_advisory_unlock(%s)", (_LOCK,))
@@ -177,14 +198,8 @@ class Database:
         """A connection, each of whose statements is a transaction of its own."""
         if self._pool is None:
             raise RuntimeError("the database isn't open")
-        try:
-            async with self._pool.connection() as connection:
-                yield connection
-        except psycopg.OperationalError:
-            # The others in the pool are likely as dead; checking each use would cost every query.
-            with suppress(psycopg.Error):
-                await self._pool.check()
-            raise
+        async with self._pool.connection() as connection:
+            yield connection
 
     async def close(self) -> None:
         """Give the connections back. An embedded server stays up for other processes."""

@@ -101,6 +101,14 @@ class Endpoints:
             )
             return list(await cursor.fetchall())
 
+    async def has(self, owner: str, endpoint: str) -> bool:
+        """Whether there is such an endpoint of this owner."""
+        return bool(
+            await self._database.execute(
+                "SELECT id FROM motet_endpoints WHERE owner = %s AND id = %s", (owner, endpoint)
+            )
+        )
+
     async def remove(self, owner: str, endpoint: str) -> bool:
         """Take one away, with its deliveries."""
         async with self._database.transaction() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from procrastinate import App
 from procrastinate.worker import Worker
@@ -35,9 +36,18 @@ class _SideTasks(logging.Filter):
         return False
 
 
-async def fetch(app: App, place: int, concurrency: int, workers: set[Worker], watch: Watch) -> None:
-    """Run a worker, which is among `workers` meanwhile, until cancelled, or until something breaks
-    it; the jobs that it held are given up then, for others to take over.
+@dataclass(slots=True)
+class Crew:
+    """The workers of this process, and the ids of those that ended without taking leave of the
+    database: the jobs that these held are free."""
+
+    workers: set[Worker] = field(default_factory=set[Worker])
+    left: set[int] = field(default_factory=set[int])
+
+
+async def fetch(app: App, place: int, concurrency: int, crew: Crew, watch: Watch) -> None:
+    """Run a worker of the crew until cancelled, or until something breaks it; the jobs that it
+    held are given up then, for others to take over.
 
     Raises:
         Exception: what broke it. Where that was a side task, it only returns.
@@ -58,7 +68,7 @@ async def fetch(app: App, place: int, concurrency: int, workers: set[Worker], wa
     heard = _SideTasks(watch)
     worker.logger.addFilter(heard)
     running = asyncio.create_task(worker.run(), name="jobs worker run")
-    workers.add(worker)
+    crew.workers.add(worker)
     try:
         while not running.done():
             await asyncio.wait({running}, timeout=_STARTED_S)
@@ -68,8 +78,10 @@ async def fetch(app: App, place: int, concurrency: int, workers: set[Worker], wa
         if not running.cancelled():
             running.result()
     finally:
-        workers.discard(worker)
+        crew.workers.discard(worker)
         await _stopped(worker, running)
+        if worker.worker_id is not None:
+            crew.left.add(worker.worker_id)
         worker.logger.removeFilter(heard)
 
 

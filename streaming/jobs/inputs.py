@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...components.errors import BadInput
 from ..fetch import check_url, fetch_file
-from .store import Job
+from .store import Job, Json
 
 
 class Inputs:
@@ -93,10 +93,10 @@ class Inputs:
         else:
             yield None
 
-    def forget(self, job: Job) -> None:
-        """Remove a job's upload. Blocks."""
-        if "upload" in job.input:
-            (self.folder / Path(job.input["upload"]).name).unlink(missing_ok=True)
+    def forget(self, source: Json) -> None:
+        """Remove the upload of a job's input. Blocks."""
+        if "upload" in source:
+            (self.folder / Path(source["upload"]).name).unlink(missing_ok=True)
 
     def space_bytes(self) -> int:
         """Free bytes where uploads are kept."""

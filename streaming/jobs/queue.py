@@ -12,12 +12,12 @@ from typing import Any, NoReturn, cast
 
 from procrastinate import App
 from procrastinate.jobs import Job, Status
-from procrastinate.worker import Worker
+from psycopg import OperationalError
 
-from ..upkeep import Run, Upkeep, Watch
+from ..upkeep import Run, Upkeep, Watch, said
 from .database import Connection, Database
 from .ending import expired, remove, tidy
-from .fetching import DEAD_AFTER_S, QUEUE, fetch
+from .fetching import DEAD_AFTER_S, QUEUE, Crew, fetch
 from .stopping import end, end_gently
 from .store import Job as Ended
 from .work import Again, Work
@@ -36,7 +36,7 @@ WITH live AS MATERIALIZED (
     SELECT id, priority, created_at FROM motet_jobs
     WHERE state IN ('queued', 'running') AND id > %(after)s ORDER BY id LIMIT %(most)s
 ), lost AS (
-    SELECT id, priority FROM live WHERE created_at < now() - interval '10 seconds'
+    SELECT id, priority FROM live WHERE created_at < now() - interval '2 seconds'
     AND NOT EXISTS (SELECT 1 FROM procrastinate_jobs p
         WHERE p.lock = live.id AND p.status IN ('todo', 'doing'))
 ), queued AS (
@@ -55,7 +55,7 @@ class Queue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._workers: set[Worker] = set()
+        self._crew = Crew()
         self._at_work: set[str] = set()
         self._idle: set[int] = set()
         self._looked_at = ""
@@ -99,6 +99,8 @@ class Queue:
         files; through failures of the database too, which is brought back if it is our own."""
         self._register(work)
         logging.getLogger("procrastinate").setLevel(logging.WARNING)  # it tells of every job
+        # It repeats, with tracebacks, what has stopped a worker, when that is known.
+        logging.getLogger("procrastinate.utils").setLevel(logging.CRITICAL)
         # One worker takes jobs one after the other, each with a commit; several share those.
         count = min(_FETCHERS, concurrency)
         shares = [concurrency // count + (place < concurrency % count) for place in range(count)]
@@ -109,7 +111,7 @@ class Queue:
         workers = [
             kept(
                 f"jobs worker {place + 1}",
-                partial(fetch, self._app, place + 1, share, self._workers),
+                partial(fetch, self._app, place + 1, share, self._crew),
             )
             for place, share in enumerate(shares)
         ]
@@ -131,6 +133,8 @@ class Queue:
                     await self._later(job, _BUSY_S)
             except Again as again:
                 await self._later(job, again.wait_s)
+            except OperationalError as error:
+                log.warning("job %s is given up here, to run again: %s", job, said(error))
             finally:
                 self._at_work.discard(job)
 
@@ -148,6 +152,7 @@ class Queue:
     async def _sweep(self, forget: Forget, watch: Watch) -> None:
         tidy_s = 0.0
         while True:
+            await self._take_leave()
             await self.take_over()
             await self._let_go()
             await self._requeue_lost()
@@ -157,6 +162,13 @@ class Queue:
                 tidy_s = time.monotonic() + _TIDY_S
             watch.works()
             await asyncio.sleep(_SWEEP_S)
+
+    async def _take_leave(self) -> None:
+        """Free the jobs of workers that ended here while the database was away; their heartbeats
+        would hold them for a while yet."""
+        for worker in list(self._crew.left):
+            await self._app.job_manager.unregister_worker(worker)
+            self._crew.left.discard(worker)
 
     async def take_over(self) -> int:
         """Put jobs of workers that don't beat any more back into the queue; how many."""
@@ -170,7 +182,7 @@ class Queue:
     async def _let_go(self) -> None:
         """Take out of the queue what is marked as run by workers of this process, and isn't, at
         two looks: the database failed just as it was fetched or finished."""
-        workers = [one.worker_id for one in self._workers if one.worker_id is not None]
+        workers = [one.worker_id for one in self._crew.workers if one.worker_id is not None]
         rows = await self._database.execute(
             "SELECT id, lock FROM procrastinate_jobs WHERE status = 'doing'"
             " AND worker_id = ANY(%s)",
@@ -184,9 +196,11 @@ class Queue:
     async def _requeue_lost(self) -> None:
         """Queue again what is meant to run and isn't in the queue, whatever went wrong; a part of
         all jobs at each look, so that a long queue doesn't cost more."""
-        (row,) = await self._database.execute(
-            _LOST, {"after": self._looked_at, "most": _LOOK_AT, "queue": QUEUE, "task": TASK}
-        )
+        asked = {"after": self._looked_at, "most": _LOOK_AT, "queue": QUEUE, "task": TASK}
+        async with self._database.transaction() as connection:
+            await connection.execute("SET LOCAL enable_hashjoin = off")  # it would read all of both
+            row = await (await connection.execute(_LOST, asked)).fetchone()
+        assert row is not None
         self._looked_at = row["last"] if row["looked_at"] == _LOOK_AT else ""
         if row["lost"]:
             log.warning("%d jobs were lost to the queue; they are back in it", row["lost"])

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from fastapi.responses import FileResponse, JSONResponse
-from psycopg import DataError
 from pydantic import ValidationError
 
 from ...components.errors import BadInput, MotetError
@@ -21,11 +20,12 @@ from .database import Connection
 from .endpoints import add_once, checked_secret
 from .requests import JobRequest, Notify, job_json
 from .results import names
+from .routing import Route
 from .service import Jobs
 from .store import FINAL, Job, Json, lock_request
 from .taking import digest, put, sources
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 
 class NotFound(MotetError):
@@ -116,7 +116,7 @@ async def _make(
         "retention_s": asked.retention_s,
     }
     single = asked.input is not None or (len(uploads) == 1 and not asked.inputs)
-    secret = _secret(asked.webhook, jobs)
+    secret = await _secret(asked.webhook, jobs, asker.name)
 
     async def made(connection: Connection) -> JSONResponse:
         wish: Json | None = asked.webhook.model_dump() if asked.webhook else None
@@ -127,16 +127,14 @@ async def _make(
         taken = await put(connection, jobs.inputs, asker, ids, found, webhook=wish, **columns)
         return _shown(taken, single=single, told=told)
 
-    try:
-        if key is None:
-            async with jobs.database.connection() as connection:
-                return await made(connection)
-        async with jobs.database.transaction() as connection:
-            earlier = await lock_request(connection, asker.name, key, digest(asked, uploads), ids)
-            if earlier is None:
-                return await made(connection)
-    except DataError as error:
-        raise BadInput(f"PostgreSQL can't keep it: {error.diag.message_primary}") from error
+    if key is None:
+        async with jobs.database.connection() as connection:
+            return await made(connection)
+    asked_for = await digest(asked, uploads)
+    async with jobs.database.transaction() as connection:
+        earlier = await lock_request(connection, asker.name, key, asked_for, ids)
+        if earlier is None:
+            return await made(connection)
     many = await jobs.store.many(
         asker.name, ids=earlier, state=None, after=None, limit=len(earlier), oldest_first=True
     )
@@ -148,13 +146,17 @@ async def _make(
     return response
 
 
-def _secret(wish: Notify | None, jobs: Jobs) -> str | None:
+async def _secret(wish: Notify | None, jobs: Jobs, owner: str) -> str | None:
     """What signs the events of these jobs where they go to a URL of their own.
 
     Raises:
-        BadInput: the URL or the secret can't be used.
+        BadInput: the URL or the secret can't be used, or there is no such endpoint.
     """
-    if wish is None or wish.url is None:
+    if wish is None:
+        return None
+    if wish.endpoint is not None and not await jobs.endpoints.has(owner, wish.endpoint):
+        raise BadInput(f"no endpoint {wish.endpoint!r:.80}; see GET /v1/webhooks", param="webhook")
+    if wish.url is None:
         return None
     jobs.inputs.check_url(wish.url, param="webhook")
     return checked_secret(wish.secret)

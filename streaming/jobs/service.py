@@ -104,7 +104,7 @@ class Jobs:
 
     def forget(self, job: Job) -> None:
         """Remove the files of a job: what it got and what it made. Blocks."""
-        self.inputs.forget(job)
+        self.inputs.forget(job.input)
         self.results.forget(job)
 
 

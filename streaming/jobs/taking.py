@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ...components.errors import BadInput
@@ -120,14 +121,24 @@ async def put(
 ) -> list[Job]:
     """Make the jobs and queue them by one statement; `shared` are their columns."""
     rows: list[Json] = []
-    for job_id, source in zip(ids, found, strict=True):
-        own = {"id": job_id, "input": await source.kept(inputs), "options": source.options}
-        rows.append({**own, "owner": asker.name, "owner_limit": asker.max_jobs, **shared})
-    return await insert(connection, rows, QUEUE, TASK)
+    try:
+        for job_id, source in zip(ids, found, strict=True):
+            own = {"id": job_id, "input": await source.kept(inputs), "options": source.options}
+            rows.append({**own, "owner": asker.name, "owner_limit": asker.max_jobs, **shared})
+        return await insert(connection, rows, QUEUE, TASK)
+    except BaseException:
+        for row in rows:
+            await asyncio.to_thread(inputs.forget, row["input"])
+        raise
 
 
-def digest(asked: JobRequest, uploads: Sequence[Upload]) -> str:
-    """What an idempotency key stands for."""
-    files = [[upload.filename, upload.size_bytes] for upload in uploads]
+async def digest(asked: JobRequest, uploads: Sequence[Upload]) -> str:
+    """What an idempotency key stands for: the request, and what is in its files."""
+    files = [[one.filename, await asyncio.to_thread(_hash, one.path)] for one in uploads]
     text = json.dumps([asked.model_dump(mode="json"), files], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

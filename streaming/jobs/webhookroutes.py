@@ -12,9 +12,10 @@ from ..server import Server, principal_of, server_of
 from .deliveries import State
 from .requests import EndpointRequest, ReplayRequest, RotateRequest
 from .routes import NotFound, jobs_of
+from .routing import Route
 from .service import Jobs
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 Ours = Annotated[Jobs, Depends(jobs_of)]
 Asker = Annotated[Principal, Depends(principal_of)]
