@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,6 +14,27 @@ import pytest
 
 from motet.pipelines import Graph, build
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.app import create_app
+from motet.streaming.server import Server
+from motet.streaming.settings import Settings
+
+
+@asynccontextmanager
+async def client_of(
+    url: str | None, folder: Path, key: str | None = None, **options: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server that runs "slow" and "nothing", on that PostgreSQL."""
+    step_s = options.pop("step_s", 0.1)
+    settings = Settings(data_dir=folder, database_url=url, **options)
+    graphs = [graph("slow", "Slow", step_s=step_s), graph("nothing", "Nothing")]
+    app = create_app(Server.make(graphs, settings))
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    async with app.router.lifespan_context(app):
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", headers=headers, timeout=60
+        ) as http:
+            yield http
 
 
 async def ended(http: httpx.AsyncClient, job_id: str, within_s: float = 30) -> dict[str, Any]:
