@@ -110,7 +110,9 @@ class Call:
                     raise
                 self.answered.set_exception(error)
             finally:
-                self.answered.cancel()
+                if not self.answered.done():
+                    broken = MotetError("the call broke off before it was answered", where=DOOR)
+                    self.answered.set_exception(broken)
                 self._end_joined()
                 await peer.close()
                 await self._count(peer)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -80,7 +82,7 @@ async def _begin(
         raise Overloaded("all sessions are taken; try again later", retry_after_s=5)
     call = Call(server, pipeline, caller, ticket)
     calls.begin(call, call.run(offer))
-    return call.id, await call.answered
+    return call.id, await asyncio.shield(call.answered)
 
 
 def _wishing(caller: Caller, session: dict[str, Any] | None) -> Caller:
@@ -96,12 +98,10 @@ def _wishing(caller: Caller, session: dict[str, Any] | None) -> Caller:
     except ValidationError as error:
         raise invalid(error) from None
     model = session.get("model")
-    return Caller(
-        caller.principal,
-        caller.model or (model if isinstance(model, str) else None),
-        (*caller.wishes, wish),
-        caller.timings,
-        caller.transcription or wish.type == "transcription",
+    return replace(
+        caller,
+        model=caller.model or (model if isinstance(model, str) else None),
+        wishes=(*caller.wishes, wish),
     )
 
 

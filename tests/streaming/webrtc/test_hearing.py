@@ -11,7 +11,7 @@ PIECE = TRACK_HZ // 50
 
 def tone(seconds: float) -> np.ndarray:
     at = np.arange(int(seconds * TRACK_HZ)) / TRACK_HZ
-    return (np.sin(2 * np.pi * 300 * at) * 8000).astype(np.int16)
+    return (np.sin(2 * np.pi * 300 * at) * 8000).astype(np.int16)[:, None]
 
 
 def pieces(pcm: np.ndarray) -> list[tuple[int, np.ndarray]]:
@@ -21,7 +21,7 @@ def pieces(pcm: np.ndarray) -> list[tuple[int, np.ndarray]]:
 def test_both_channels_become_one_signal_at_16_khz() -> None:
     hearing, pcm = Hearing(), tone(1.0)
     heard = [
-        hearing.push(np.stack([piece, piece], axis=1), start, start / TRACK_HZ)
+        hearing.push(np.concatenate([piece, piece], axis=1), start, start / TRACK_HZ)
         for start, piece in pieces(pcm)
     ]
     signal = np.concatenate(heard)
