@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..errors import BadInput, nearest
@@ -101,6 +102,18 @@ def schema_json(schema: Mapping[str, Any]) -> Json:
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": dict(schema), "strict": True},
     }
+
+
+def with_defaults(
+    prompt: Prompt, *, max_tokens: int | None, temperature: float | None, top_p: float | None
+) -> Prompt:
+    """The prompt with a node's settings where it leaves them open."""
+    return replace(
+        prompt,
+        max_tokens=prompt.max_tokens or max_tokens,
+        temperature=temperature if prompt.temperature is None else prompt.temperature,
+        top_p=top_p if prompt.top_p is None else prompt.top_p,
+    )
 
 
 def check_adapter(prompt: Prompt, known: Iterable[str] = (), *, where: str) -> None:

@@ -36,7 +36,7 @@ from .hfmodel import HfModel
 from .hfprefix import PrefixCache
 from .hfprompt import PromptWriter
 from .sampling import Sampler, Scored
-from .toolprompt import ToolReader, without_tools
+from .toolprompt import ToolReader, for_template
 
 
 class HfLlmOptions(Options):
@@ -146,9 +146,7 @@ class HfLlm(Component):
         if writer is None or loop is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         pictures = self._pictures(prompt, seen)
-        calls = bool(prompt.tools) and prompt.tool_choice != "none"
-        forced = calls and prompt.tool_choice != "auto"
-        plain = without_tools(prompt) if forced or not writer.knows_tools else prompt
+        calls, plain = for_template(prompt, writer.knows_tools)
         ids = await asyncio.to_thread(writer.write, plain, pictures)
         request = self._request(plain, ids, pictures)
         usage = (len(ids), sum(picture.tokens for picture in pictures))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +12,15 @@ from typing import Any, cast
 import httpx
 from pydantic import Field
 
-from ..base import Component, Context, Options, Setup
+from ..base import Context, Options, Setup
 from ..errors import BadInput, ComponentFailed, MotetError
-from ..frames import Completed, Control, Frame, Message, Prompt, TextDelta, ToolCall, Voice
+from ..frames import Frame, Message, Prompt, TextDelta
 from ..models import lacking, no_revision
-from .chat import check_adapter, request_body
+from .chat import check_adapter, choice_json, request_body, with_defaults
 from .client import ChatClient, Endpoint
 from .gguf import DEFAULT_MODEL, gguf_file, hub_file
 from .llamachild import LlamaChild
+from .promptllm import PromptLlm
 from .toolprompt import ToolReader, without_tools
 
 
@@ -44,15 +45,13 @@ class LlamaOptions(Options):
     between_tokens_timeout_s: float = Field(20.0, gt=0)
 
 
-class LlamaLlm(Component):
+class LlamaLlm(PromptLlm):
     """One model for all sessions: each prompt takes a slot, and every step computes all slots.
 
     A slot keeps the prompt it had, so that the next turn of a conversation costs only what is
-    new in it. Closing a run frees its slot within a step. A `Voice` is passed on in its place.
+    new in it. Closing a run frees its slot within a step.
     """
 
-    accepts = (Prompt, Voice)
-    emits = (TextDelta, ToolCall, Completed, Voice)
     options = LlamaOptions
 
     def __init__(self, setup: Setup) -> None:
@@ -142,18 +141,10 @@ class LlamaLlm(Component):
         async for _ in self._stream(hello, Context()):
             pass
 
-    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        async for frame in frames:
-            if isinstance(frame, Prompt):
-                async with aclosing(self._answer(frame, context)) as answer:
-                    async for piece in answer:
-                        yield piece
-            elif isinstance(frame, Control | Voice):
-                yield frame
-
-    async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
+    async def answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
         check_adapter(prompt, where=self.setup.node)
+        choice_json(prompt)
         if not self._sees and any(message.images for message in prompt.messages):
             raise BadInput(
                 "this model reads no images; one that does needs its projector (mmproj) in options",
@@ -181,19 +172,17 @@ class LlamaLlm(Component):
     async def _stream(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         """The frames of one answer, tools included whether the template knows them or not."""
         options = self._options
-        filled = replace(
+        filled = with_defaults(
             prompt,
-            max_tokens=prompt.max_tokens or options.max_tokens,
-            temperature=options.temperature if prompt.temperature is None else prompt.temperature,
-            top_p=options.top_p if prompt.top_p is None else prompt.top_p,
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
         )
         reader = None if self._own_tools else ToolReader(prompt, where=self.setup.node)
         unranked = prompt.logprobs == 0
         if unranked:
             filled = replace(filled, logprobs=1)  # llama.cpp tells none unless it ranks some
-        body = request_body(filled, "llama")
-        if reader is not None:
-            body = request_body(without_tools(filled), "llama")
+        body = request_body(without_tools(filled) if reader else filled, "llama")
         client = cast("ChatClient", self._client)
         async with aclosing(client.stream(body, context, spoken=prompt.spoken)) as pieces:
             async for piece in pieces:

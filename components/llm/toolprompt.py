@@ -21,6 +21,16 @@ from .detokenise import overlap
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
 
+def for_template(prompt: Prompt, knows_tools: bool) -> tuple[bool, Prompt]:
+    """Whether calls may come, and the prompt as a chat template takes it.
+
+    A call that must come is held by a schema, whether the template knows tools or not.
+    """
+    calls = bool(prompt.tools) and prompt.tool_choice != "none"
+    forced = calls and prompt.tool_choice != "auto"
+    return calls, without_tools(prompt) if forced or not knows_tools else prompt
+
+
 def without_tools(prompt: Prompt) -> Prompt:
     """The same prompt in words alone; a required call becomes a schema."""
     messages = [_flat(message) for message in prompt.messages]

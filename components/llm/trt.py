@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -18,34 +18,30 @@ import tensorrt_llm  # pyright: ignore[reportMissingImports]
 import torch
 from tensorrt_llm import llmapi  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
-from ..base import Component, Context, Setup
+from ..base import Context, Setup
 from ..errors import BadInput, ComponentFailed, MissingRequirement
 from ..frames import (
     Completed,
-    Control,
     Frame,
     Likeliest,
     Message,
     Prompt,
     TextDelta,
-    ToolCall,
     Usage,
-    Voice,
 )
 from ..models import lacking, locate
-from .chat import check_adapter, choice_json
+from .chat import check_adapter, choice_json, with_defaults
 from .detokenise import Detokeniser
 from .hfprompt import PromptWriter
-from .toolprompt import ToolReader, without_tools
+from .promptllm import PromptLlm
+from .toolprompt import ToolReader, for_template
 from .trtoptions import TrtLlmOptions
 
 
-class TrtLlm(Component):
+class TrtLlm(PromptLlm):
     """One engine for all sessions, batched in flight by TensorRT-LLM. Closing a run aborts its
-    request in the engine. A `Voice` is passed on in its place."""
+    request in the engine."""
 
-    accepts = (Prompt, Voice)
-    emits = (TextDelta, ToolCall, Completed, Voice)
     options = TrtLlmOptions
     concurrency = 64
 
@@ -74,7 +70,7 @@ class TrtLlm(Component):
             MissingRequirement: the model isn't there, or isn't quantised as the options say.
         """
         await asyncio.to_thread(self._load)
-        async for _ in self._answer(_HELLO, Context()):
+        async for _ in self.answer(_HELLO, Context()):
             pass
 
     def _load(self) -> None:
@@ -102,24 +98,13 @@ class TrtLlm(Component):
             arguments["guided_decoding_backend"] = options.grammar
         self._llm = cast(Any, tensorrt_llm).LLM(**arguments)
 
-    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        async for frame in frames:
-            if isinstance(frame, Prompt):
-                async with aclosing(self._answer(frame, context)) as answer:
-                    async for piece in answer:
-                        yield piece
-            elif isinstance(frame, Control | Voice):
-                yield frame
-
-    async def _answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
+    async def answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
         writer = self._writer
         if writer is None or self._llm is None:
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         self._check(prompt)
-        calls = bool(prompt.tools) and prompt.tool_choice != "none"
-        forced = calls and prompt.tool_choice != "auto"
-        told = without_tools(prompt) if forced or not writer.knows_tools else prompt
+        calls, told = for_template(prompt, writer.knows_tools)
         ids = await asyncio.to_thread(writer.write, told, ())
         reader = ToolReader(prompt, where=self.setup.node) if calls else None
         self._active += 1
@@ -153,21 +138,23 @@ class TrtLlm(Component):
         Greedy is top_k 1: a temperature of 0 isn't among what the API documents.
         """
         options, api = self._options, cast(Any, llmapi)
-        heat = options.temperature if prompt.temperature is None else prompt.temperature
+        filled = with_defaults(
+            prompt,
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            top_p=options.top_p,
+        )
         arguments: dict[str, Any] = {
-            "max_tokens": prompt.max_tokens or options.max_tokens,
+            "max_tokens": filled.max_tokens,
             "seed": None if prompt.seed is None else prompt.seed % 2**63,
             "logprobs": None if prompt.logprobs is None else max(prompt.logprobs, 1),
             # Tokens become text here, so that stop strings and split characters are right.
             "detokenize": False,
         }
-        if heat == 0:
+        if filled.temperature == 0:
             arguments["top_k"] = 1
         else:
-            arguments |= {
-                "temperature": heat,
-                "top_p": options.top_p if prompt.top_p is None else prompt.top_p,
-            }
+            arguments |= {"temperature": filled.temperature, "top_p": filled.top_p}
         if prompt.schema is not None:
             guide = {"json": dict(prompt.schema)} if prompt.schema else {"json_object": True}
             arguments["guided_decoding"] = api.GuidedDecodingParams(**guide)

@@ -7,20 +7,20 @@ Orpheus: canopyai/Orpheus-TTS, whose prompt format and sampling defaults these a
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import numpy as np
-from pydantic import Field, HttpUrl
+from pydantic import Field
 
-from ..base import Component, Context, Options, Setup
-from ..errors import BadInput, ComponentFailed, MissingRequirement
-from ..frames import AudioTokens, Control, Frame, Spoken, TextDelta, Voice
-from ..httpstream import Endpoint, StreamClient
+from ..base import Component, Context, Setup
+from ..errors import BadInput, ComponentFailed
+from ..frames import AudioTokens, Frame, Spoken, TextDelta, Voice
+from ..httpstream import StreamClient
+from ..serveroptions import ServerOptions
 from .orpheustokens import CODES, OrpheusTokens
-from .sentences import Clause, Clauses
+from .sentences import Clause, Clauses, clauses_of
 from .speaker import no_voice
 
 VOICES = ("tara", "leah", "jess", "leo", "dan", "mia", "zac", "zoe")
@@ -29,21 +29,18 @@ FRAME_MS = 2048 * 1000 / 24_000
 MS_PER_CHARACTER = 65.0
 
 
-class OrpheusOptions(Options):
+class OrpheusOptions(ServerOptions):
     """Options of `tts/orpheus`; the node's `model:` is the name that the server knows.
 
     `max_tokens` bounds a clause: 7 tokens are 85 ms of speech.
     """
 
-    base_url: HttpUrl
-    api_key_env: str | None = None
     voices: tuple[str, ...] = Field(default=VOICES, min_length=1)
     voice: str | None = Field(default=None, description="default voice; None: the first")
     temperature: float = Field(default=0.6, ge=0, le=2)
     top_p: float = Field(default=0.8, gt=0, le=1)
     repetition_penalty: float = Field(default=1.1, ge=1, le=2)
     max_tokens: int = Field(default=2100, ge=CODES)
-    connect_timeout_s: float = Field(default=3.0, gt=0)
     first_token_timeout_s: float = Field(default=10.0, gt=0)
     between_tokens_timeout_s: float = Field(default=5.0, gt=0)
 
@@ -67,13 +64,7 @@ class OrpheusTts(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        options = OrpheusOptions.model_validate(dict(setup.options))
-        lacks: list[str] = []
-        if not setup.model:
-            lacks.append("tts/orpheus needs `model:`, the name by which the server knows it")
-        if options.api_key_env and not os.environ.get(options.api_key_env):
-            lacks.append(f"the environment variable {options.api_key_env} (api_key_env) is not set")
-        return lacks
+        return OrpheusOptions.model_validate(dict(setup.options)).lacking("tts/orpheus", setup)
 
     async def load(self) -> None:
         """Open the client; the server is first asked by the first clause.
@@ -81,38 +72,22 @@ class OrpheusTts(Component):
         Raises:
             MissingRequirement: the model's name or the key is missing.
         """
-        lacks = self.requirements(self.setup)
-        if lacks:
-            raise MissingRequirement("; ".join(lacks), where=self.setup.node)
-        options = self._options
-        key = os.environ[options.api_key_env] if options.api_key_env else None
-        endpoint = Endpoint(
-            str(options.base_url),
-            {"Authorization": f"Bearer {key}"} if key else {},
-            connect_s=options.connect_timeout_s,
-            first_s=options.first_token_timeout_s,
-            between_s=options.between_tokens_timeout_s,
-        )
+        endpoint = self._options.endpoint("tts/orpheus", self.setup)
         self._client = StreamClient(endpoint, where=self.setup.node, path="/completions")
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
-        clauses, voice, made = Clauses(), self._pick(None), 0
-        async for frame in frames:
-            if isinstance(frame, Voice):
-                voice = self._voice(frame)
-            elif isinstance(frame, TextDelta) and frame.spoken:
-                for clause in clauses.feed(frame.text):
-                    async with aclosing(self._speak(clause, voice, made, context)) as spoken:
+        voice, made = self._pick(None), 0
+        async with aclosing(clauses_of(frames, Clauses())) as parts:
+            async for part in parts:
+                if isinstance(part, Voice):
+                    voice = self._voice(part)
+                elif isinstance(part, Clause):
+                    async with aclosing(self._speak(part, voice, made, context)) as spoken:
                         async for answer in spoken:
                             made += frames_of(answer)
                             yield answer
-            elif isinstance(frame, Control):
-                yield frame
-        for clause in clauses.flush():
-            async with aclosing(self._speak(clause, voice, made, context)) as spoken:
-                async for answer in spoken:
-                    made += frames_of(answer)
-                    yield answer
+                else:
+                    yield part
 
     async def _speak(
         self, clause: Clause, voice: str, made: int, context: Context

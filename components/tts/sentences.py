@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 
 import regex
 
+from ..frames import Control, Frame, TextDelta, Voice
 from .boundary import CANDIDATE, sentence_end
 from .clean import Cleaner, Piece
 
@@ -171,3 +173,17 @@ class Clauses:
         self._ends = [at - end for at in self._ends[count:]]
         self._scanned = 0
         return source, spoken
+
+
+async def clauses_of(
+    frames: AsyncIterator[Frame], clauses: Clauses
+) -> AsyncGenerator[Clause | Voice | Control, None]:
+    """The clauses of the spoken text among `frames`, with the voices in their places."""
+    async for frame in frames:
+        if isinstance(frame, TextDelta) and frame.spoken:
+            for clause in clauses.feed(frame.text):
+                yield clause
+        elif isinstance(frame, Voice | Control):
+            yield frame
+    for clause in clauses.flush():
+        yield clause

@@ -19,7 +19,7 @@ from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
 from ..errors import BadInput, ComponentFailed
 from ..frames import Audio, Control, Frame, Samples, Spoken, TextDelta, Voice
-from .sentences import Clause, Clauses, Cuts
+from .sentences import Clause, Clauses, Cuts, clauses_of
 from .shape import clip, stretch
 
 Value = TypeVar("Value")
@@ -78,9 +78,9 @@ class Speaker(Component):
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
-        self._options = self.options.model_validate(setup.options)
-        assert isinstance(self._options, SpeakerOptions)
-        self._speaking: SpeakerOptions = self._options
+        speaking = self.options.model_validate(setup.options)
+        assert isinstance(speaking, SpeakerOptions)
+        self._speaking = speaking
         self._batcher: Batcher[_Job, Samples] | None = None
 
     @abstractmethod
@@ -157,8 +157,8 @@ class Speaker(Component):
             options.comma_pause_ms,
             max(options.sentence_pause_ms, 220 if options.sentence_pause_ms else 0),
         )
-        clauses, voice, count, pause_ms = Clauses(cuts), Voice(), 0, 0
-        async for part in _clauses(frames, clauses):
+        voice, count, pause_ms = Voice(), 0, 0
+        async for part in clauses_of(frames, Clauses(cuts)):
             if isinstance(part, Voice):
                 self.pick(part.name, exact=part.exact)
                 voice = part
@@ -215,20 +215,6 @@ def no_voice(name: str, known: Sequence[str], *, where: str) -> BadInput:
         where=where,
         param="voice",
     )
-
-
-async def _clauses(
-    frames: AsyncIterator[Frame], clauses: Clauses
-) -> AsyncGenerator[Clause | Voice | Control, None]:
-    """The clauses of the spoken text among `frames`, with the voices in their places."""
-    async for frame in frames:
-        if isinstance(frame, TextDelta) and frame.spoken:
-            for clause in clauses.feed(frame.text):
-                yield clause
-        elif isinstance(frame, Voice | Control):
-            yield frame
-    for clause in clauses.flush():
-        yield clause
 
 
 async def one_ahead(source: AsyncGenerator[Value, None]) -> AsyncGenerator[Value, None]:
