@@ -19,11 +19,16 @@ from motet.streaming.webrtc import call as calls  # noqa: E402
 from motet.streaming.webrtc.playout import RATE_HZ, Playout  # noqa: E402
 
 
+@pytest.mark.parametrize("told_by", ["consent", "silence"])
 async def test_a_caller_that_vanishes_or_never_comes_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch,
+    told_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioice.ice.CONSENT_INTERVAL", 0.05)
-    monkeypatch.setattr("aioice.ice.CONSENT_FAILURES", 2)
+    if told_by == "consent":
+        monkeypatch.setattr("aioice.ice.CONSENT_INTERVAL", 0.05)
+        monkeypatch.setattr("aioice.ice.CONSENT_FAILURES", 2)
+    else:
+        monkeypatch.setattr(calls, "SILENT_LIMIT_S", 0.3)
+        monkeypatch.setattr(calls, "WATCH_S", 0.05)
     server = make()
     async with running(server) as http:
         async with web_calling(http, MANUAL) as caller:
