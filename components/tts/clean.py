@@ -10,6 +10,8 @@ import regex
 from .markup import END, INLINE_RULES, LINE_RULES, NEWLINE, PLAIN, SYMBOL_RULES, Mark, Rule
 
 KEPT = 4
+LONGEST = 2000
+"""Characters that a rule looks ahead: what has no end within them is plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,9 @@ class Cleaner:
     def _first(self, rules: tuple[Rule, ...], final: bool) -> Piece | bool | None:
         """The piece of the first rule that fits; False to wait, None when none fits."""
         for rule in rules:
-            match: Any = rule.pattern.match(self._text, self._at, partial=not final)
+            end = min(len(self._text), self._at + LONGEST)
+            whole = end < len(self._text)
+            match: Any = rule.pattern.match(self._text, self._at, end, partial=not (final or whole))
             if match is None or (match.end() == match.start() and not match.partial):
                 continue
             if match.partial:

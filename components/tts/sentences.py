@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import regex
@@ -16,6 +16,9 @@ SOFT = regex.compile(rf",(?=\s[^\s\d])|[;:—\u2013](?=\s)|{WIDE}(?=.)", regex.D
 BREATH = regex.compile(rf"[,;:—\u2013]\s|{WIDE}|\)\s")
 LOOSE_MARK = regex.compile(r" ([,.;:!?])(?=\s|$)")
 SPACE = regex.compile(r"\s")
+SLICE = 1000
+ENDLESS = 4
+"""Times the limit: a text so long without a certain end is cut as if it had one."""
 SPEAKABLE = regex.compile(r"[\p{L}\p{N}]")
 
 
@@ -62,9 +65,12 @@ class Clauses:
         self._muted = ""
         self._first = True
 
-    def feed(self, text: str) -> list[Clause]:
-        """The clauses that `text` completes."""
-        return [clause for piece in self._cleaner.feed(text) for clause in self._take(piece)]
+    def feed(self, text: str) -> Iterator[Clause]:
+        """The clauses that `text` completes; take them all. A long text is read as they are taken,
+        so that nobody waits for the whole of it."""
+        for at in range(0, len(text), SLICE):
+            for piece in self._cleaner.feed(text[at : at + SLICE]):
+                yield from self._take(piece)
 
     def flush(self) -> list[Clause]:
         """The rest of the text: nothing is left waiting."""
@@ -112,16 +118,18 @@ class Clauses:
         """Where the next clause ends, and its pause; None when that isn't certain yet."""
         text, cuts = self._text, self._cuts
         limit = cuts.first_limit if self._first else cuts.limit
+        endless = len(text) > ENDLESS * limit
         soft = self._soft_cut(text[: limit + 1]) if self._first else None
         for found in CANDIDATE.finditer(text, self._scanned):
             if soft is not None and soft < found.start():
                 break
             if found.start() >= limit:
                 break
-            end = sentence_end(text, found.start(), found.end(), final=final)
+            end = sentence_end(text, found.start(), found.end(), final=final or endless)
             if end is None:
                 return None
             if end is False or not SPEAKABLE.search(text, 0, end):
+                self._scanned = found.end()  # more text won't make an end of it
                 continue
             if end == len(text):
                 return None

@@ -35,7 +35,8 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert reading.stdout and reading.stderr
+    assert reading.stdout
+    assert reading.stderr
     reading.stdout.close()
     assert b"Traceback" not in reading.stderr.read()
     reading.stderr.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.components.tts.sentences import Clause, Clauses, Cuts
+from motet.components.tts import sentences as cutting
+from motet.components.tts.sentences import Clause, Clauses, Cuts, sentence_end
 
 from .test_clean import texts
 
@@ -93,9 +95,9 @@ def test_the_first_clause_comes_early(text: str, first: str) -> None:
 
 def test_a_clause_comes_with_the_word_behind_it_and_not_later() -> None:
     maker = Clauses(LATE)
-    assert maker.feed("It costs $3.14 today.") == []
-    assert maker.feed(" ") == []
-    assert [c.spoken for c in maker.feed("Then ")] == ["It costs $3.14 today."]
+    assert [*maker.feed("It costs $3.14 today.")] == []
+    assert [*maker.feed(" ")] == []
+    assert [c.spoken for c in [*maker.feed("Then ")]] == ["It costs $3.14 today."]
 
 
 @pytest.mark.parametrize("word", ["word ", "x", "word, ", "日"])
@@ -118,3 +120,22 @@ def test_nothing_to_say_gives_no_words() -> None:
         assert "".join(c.source for c in found) == text
         assert not any(clause.spoken for clause in found)
     assert clauses("", []) == []
+
+
+@pytest.mark.parametrize("unit", ["a b c. ", "Dr. ", "...", "3.5 ", "word "])
+def test_a_long_text_costs_in_proportion(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = 0
+
+    def counted(*given: Any, **named: Any) -> int | bool | None:
+        nonlocal judged
+        judged += 1
+        return sentence_end(*given, **named)
+
+    monkeypatch.setattr(cutting, "sentence_end", counted)
+    maker = Clauses()
+    waiting = iter(maker.feed(unit * 4000))
+    first = next(waiting)
+    assert first.source
+    assert judged < 2_000, "the first clause waits for the rest"
+    assert [*waiting, *maker.flush()]
+    assert judged < 20_000, "marks are judged again for every letter behind them"
