@@ -24,6 +24,11 @@ class IceServer:
     user: str | None = None
     password: str | None = None
 
+    @property
+    def finds(self) -> str:
+        """The type of the candidates that it is asked for."""
+        return "srflx" if self.url.startswith("stun:") else "relay"
+
 
 def ice_servers(texts: Sequence[str]) -> list[IceServer]:
     """The servers that these settings name: at most one for STUN and one for TURN, since the

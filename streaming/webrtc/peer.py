@@ -58,6 +58,7 @@ class Peer:
             RTCConfiguration(iceServers=ice, bundlePolicy=RTCBundlePolicy.MAX_BUNDLE)
         )
         self._voice = voice
+        self._servers = servers
         self.connected = asyncio.Event()
         self._ended = ended
         self.track: MediaStreamTrack | None = None
@@ -93,7 +94,11 @@ class Peer:
             raise unusable(error) from error
         if transceiver.currentDirection not in ("sendrecv", "sendonly"):
             raise unusable(ValueError("the caller's audio must be sendrecv or recvonly"))
-        return with_address(self._connection.localDescription.sdp, address)
+        sdp = self._connection.localDescription.sdp
+        for server in self._servers:
+            if f" typ {server.finds}" not in sdp:
+                logger.warning("%s gave no address for a WebRTC call", server.url)
+        return with_address(sdp, address)
 
     async def traffic(self) -> tuple[int, int]:
         """Bytes that came in and went out so far."""

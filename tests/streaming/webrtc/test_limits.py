@@ -109,6 +109,22 @@ async def test_every_field_cut_out_of_an_offer_is_an_error_or_a_call_never_a_fau
         await emptied(server)
 
 
+async def test_a_server_for_ice_that_gives_nothing_is_told_of_and_the_call_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = make(
+        ice_servers=("turn:me:secret@127.0.0.1:1?transport=tcp",), ice_address="203.0.113.9"
+    )
+    caller = WebCaller()
+    async with running(server) as http:
+        answer = await http.post("/v1/realtime/calls", content=await caller.offer(), headers=SDP)
+        assert " 203.0.113.9 " in answer.text
+        assert "turn:127.0.0.1:1?transport=tcp gave no address" in caplog.text
+        await caller.accept(answer)
+        await caller.until("session.created")
+        await caller.close()
+
+
 @pytest.mark.parametrize(
     ("session", "param"),
     [("{", "session"), ("[]", "session"), ('{"audio": {"output": {"speed": 9}}}', "speed")],
