@@ -8,7 +8,7 @@ from typing import Any
 
 import llguidance
 import llguidance.hf
-import llguidance.torch as masks
+import llguidance.numpy as masks
 import torch
 
 from ..errors import BadInput
@@ -53,10 +53,12 @@ class Guide:
 
     def narrow(self, logits: torch.Tensor) -> torch.Tensor:
         """The logits (vocab,) with all that doesn't fit at minus infinity."""
+        # By numpy: llguidance's own way for torch compiles a kernel at the first answer, which
+        # takes a minute on a busy machine, and everyone else's answers wait for it.
         masks.fill_next_token_bitmask(self._matcher, self._mask)
-        narrowed = logits.cpu().clone()[None]
+        narrowed = logits.cpu().numpy().copy()
         masks.apply_token_bitmask_inplace(narrowed, self._mask)
-        return narrowed[0]
+        return torch.as_tensor(narrowed)
 
     def take(self, token: int) -> None:
         """A token was chosen."""

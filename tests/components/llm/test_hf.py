@@ -12,6 +12,7 @@ import torch
 from running import ask, text_of
 from tinyllm import alone, loaded, prompt, writer_of
 from tinymodels import TEMPLATE, save, tokenizer
+from torch._dynamo.utils import counters
 
 from motet.components.errors import BadInput
 from motet.components.frames import (
@@ -129,9 +130,11 @@ SCHEMA: dict[str, Any] = {
 async def test_answers_are_held_to_a_schema_while_others_are_free(
     model: tuple[Path, Any], heat: float
 ) -> None:
-    async with loaded(model[0], context_tokens=512) as llm:
-        held = prompt("x", schema=SCHEMA, temperature=heat, seed=1, max_tokens=300)
+    compiled = counters["frames"]["total"]
+    async with loaded(model[0]) as llm:
+        held = prompt("x", schema=SCHEMA, temperature=heat, seed=1, max_tokens=100)
         answers = await asyncio.gather(ask(llm, held), ask(llm, prompt("ab")))
+    assert counters["frames"]["total"] == compiled, "nobody waits for a compiler"
     done = answers[0][-1]
     assert isinstance(done, Completed)
     if done.reason == "stop":
