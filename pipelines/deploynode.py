@@ -111,7 +111,7 @@ def service(naming: Naming, node: Node) -> Object:
                     "name": "hop",
                     "port": HOP_PORT,
                     "targetPort": "hop",
-                    "appProtocol": "kubernetes.io/h2c",
+                    "appProtocol": "tcp",
                 }
             ],
         },

@@ -35,6 +35,7 @@ class Remote:
         self.utilisation: float | None = None
         self.draining = asyncio.Event()
         self.load_s = 0.0
+        self.error: MotetError | None = None
         self._changed = changed
         self._hop = Hop(address, settings=LINK, tls=tls, on_status=self._told)
         self._task: asyncio.Task[None] | None = None
@@ -50,6 +51,7 @@ class Remote:
                 await asyncio.wait([self._hop.lost])
         except MotetError as error:
             logger.info("%s: %s", self.name, error)
+            self.error = error
         finally:
             self._be("gone")
             await self._hop.close()
@@ -112,6 +114,7 @@ class Fleet(Placing[Remote]):
         self._tls = replace(tls, name=self._host) if tls is not None else None
         self._closing: set[asyncio.Task[None]] = set()
         self._first = asyncio.Event()
+        self._why = ""
 
     async def run(self) -> None:
         """Look up and connect until cancelled."""
@@ -154,6 +157,7 @@ class Fleet(Placing[Remote]):
             remote.draining.set()
         else:
             del self.replicas[remote.name]
+            self._why = str(remote.error or "the last one closed the connection")
             self.pool.lost(remote.name, clock_s(), expected=True)
 
     async def settled(self, patience_s: float) -> None:
@@ -166,8 +170,10 @@ class Fleet(Placing[Remote]):
             async with asyncio.timeout(patience_s):
                 await self._first.wait()
         except TimeoutError as error:
+            name = f"{self._host}:{self._port}"
+            known = "none is ready yet" if self.replicas else "its name has no address"
             raise ComponentFailed(
-                f"no replica at {self._host}:{self._port} in {patience_s:g} s",
+                f"no replica at {name} in {patience_s:g} s: {self._why or known}",
                 where=self.node.name,
             ) from error
 

@@ -1,6 +1,6 @@
 """The hop: all calls between two processes over one connection, by address.
 
-"unix:PATH" is a socket on this host, "HOST:PORT" a gRPC stream between hosts.
+"unix:PATH" is a socket on this host, "HOST:PORT" one between hosts.
 """
 
 from __future__ import annotations
@@ -9,29 +9,27 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
 
 from ...components.errors import BadInput
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.blobs import BlobStore
-from . import hopgrpc, hopsocket
 from .calls import Handler
-from .carrier import Carrier, Listener
-from .hopgrpc import MutualTls
+from .carrier import UNIX, Carrier, dial
 from .link import Link, LinkSettings
+from .listener import Listener
+from .mutualtls import MutualTls
 
 __all__ = ["Hop", "HopServer", "MutualTls"]
-_UNIX = "unix:"
 
 
 def _check(address: str, tls: MutualTls | None) -> None:
-    if tls is not None and address.startswith(_UNIX):
+    if tls is not None and address.startswith(UNIX):
         raise BadInput(f"{address} stays on this host; certificates go with HOST:PORT")
 
 
 def _store(address: str, shared_memory: bool) -> BlobStore | None:
     """Shared memory only over a unix socket, whose other end is on this machine and trusted."""
-    return BlobStore() if shared_memory and address.startswith(_UNIX) else None
+    return BlobStore() if shared_memory and address.startswith(UNIX) else None
 
 
 class HopServer:
@@ -64,23 +62,18 @@ class HopServer:
         """Calls that are open on all links."""
         return sum(link.calls.active for link in self.links)
 
-    async def start(self, address: str, *, also: Callable[[Any], None] | None = None) -> str:
+    async def start(self, address: str) -> str:
         """Listen on "unix:PATH" or "HOST:PORT" (port 0: any); returns the address bound.
-
-        `also` may add more services to the gRPC server before it starts.
 
         Raises:
             ComponentFailed: the address can't be bound.
-            BadInput: a unix socket was to have certificates or more services.
+            BadInput: it is no address, a unix socket was to have certificates, or they can't be
+                read.
         """
         _check(address, self._tls)
         self._store = _store(address, self._shared_memory)
-        if address.startswith(_UNIX):
-            path = address.removeprefix(_UNIX)
-            listener = hopsocket.SocketListener(path, self._serve, self._settings)
-        else:
-            listener = hopgrpc.GrpcListener(address, self._serve, self._settings, self._tls)
-        bound = await listener.start(also=also)
+        listener = Listener(address, self._serve, self._settings, self._tls)
+        bound = await listener.start()
         self._listener = listener
         return bound
 
@@ -149,7 +142,7 @@ class Hop:
             ProtocolFault: the peer speaks another version.
         """
         try:
-            self._carrier = carrier = await self._dial()
+            self._carrier = carrier = await dial(self.address, self._settings, self._tls)
             self._task = asyncio.create_task(
                 self.link.run(carrier.write, carrier.batches()), name=f"hop {self.address}"
             )
@@ -157,11 +150,6 @@ class Hop:
         except BaseException:
             await self.close()
             raise
-
-    async def _dial(self) -> Carrier:
-        if self.address.startswith(_UNIX):
-            return await hopsocket.dial(self.address.removeprefix(_UNIX), self._settings)
-        return hopgrpc.dial(self.address, self._settings, self._tls)
 
     @property
     def lost(self) -> asyncio.Task[None] | None:

@@ -1,4 +1,4 @@
-"""One component served to other hosts: the hop on a TCP port, with gRPC health for probes."""
+"""One component served to other hosts: the hop on one port, gRPC health for probes on another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from typing import Any
 
 import grpc
@@ -60,8 +59,7 @@ class NodeServer:
     ) -> None:
         """Listen, load, and serve until drained.
 
-        Health is on the same port, or in the clear on `health_address`: Kubernetes' probes speak
-        no TLS.
+        Health is served on `health_address`, in the clear: Kubernetes' probes speak no TLS.
 
         Raises:
             MotetError: the component can't be loaded, or the address be bound.
@@ -69,11 +67,9 @@ class NodeServer:
         async with AsyncExitStack() as ends:
             ends.push_async_callback(self._place.component.close)
             ends.push_async_callback(self._server.stop)
-            apart = None
             if health_address:
-                apart = await ends.enter_async_context(_health_server(health_address, self._health))
-            add = None if apart else partial(_add, self._health)
-            bound = await self._server.start(address, also=add)
+                await ends.enter_async_context(_health_server(health_address, self._health))
+            bound = await self._server.start(address)
             logger.info("%s at %s", self._place.node.name, bound)
             await self._say(Health.SERVING, LIVENESS, "")
             await self._say(Health.NOT_SERVING, STARTUP, READINESS)
@@ -122,28 +118,24 @@ class NodeServer:
 
 
 @asynccontextmanager
-async def _health_server(address: str, servicer: Any) -> AsyncGenerator[Any]:
+async def _health_server(address: str, servicer: Any) -> AsyncGenerator[None]:
     """A server of health alone, in the clear.
 
     Raises:
         ComponentFailed: the address can't be bound.
     """
-    server = grpc.aio.server()
-    _add(servicer, server)
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    adds: Any = health_pb2_grpc
+    adds.add_HealthServicer_to_server(servicer, server)
     try:
         try:
             server.add_insecure_port(address)
         except RuntimeError as error:
             raise ComponentFailed(f"can't listen on {address}: {error}") from error
         await server.start()
-        yield server
+        yield
     finally:
         await server.stop(0)
-
-
-def _add(servicer: Any, server: Any) -> None:
-    adds: Any = health_pb2_grpc
-    adds.add_HealthServicer_to_server(servicer, server)
 
 
 def _untyped(module: Any) -> Any:

@@ -22,7 +22,9 @@ def add(commands: Commands) -> None:
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("node", metavar="NODE", help="the node of it")
     command.add_argument("--address", default="127.0.0.1:50061", help="where to listen")
-    command.add_argument("--health-address", help="gRPC health in the clear; default: same port")
+    command.add_argument(
+        "--health-address", help="where to serve gRPC health, in the clear; default: none"
+    )
     command.add_argument("--cpus", type=float, help="cores that it may use; default: all")
     command.add_argument("--grace-s", type=float, default=3600.0, help="for what runs at SIGTERM")
     command.add_argument("--tls-dir", type=Path, help="ca.crt, tls.crt, tls.key")

@@ -1,17 +1,15 @@
-"""Calls over a link: the same results as in process, and every way a peer can go is told apart."""
+"""Calls over a hop: the same results as in process, and each call's end is its own."""
 
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hops import CONTEXT, collect, connected, source, until
 
 from motet.components.base import Context
 from motet.components.errors import (
@@ -22,88 +20,9 @@ from motet.components.errors import (
     Overloaded,
 )
 from motet.components.frames import Audio, Data, Frame, Image, TextInput
-from motet.components.wire import motet_pb2 as pb
 from motet.components.wire.blobs import shared_root
-from motet.components.wire.codec import Codec
 from motet.pipelines.runtimes.edge import DEFAULT_WINDOW
-from motet.pipelines.runtimes.hopsocket import SocketCarrier
-from motet.pipelines.runtimes.link import Link, LinkSettings
-from motet.pipelines.runtimes.mux import Hop, HopServer, MutualTls
-
-CONTEXT = Context("s1", turn=3, trace="00-aa", key="k")
-
-
-class Service:
-    """What a test's server does with a run, and what it has seen."""
-
-    def __init__(self) -> None:
-        self.made = self.running = 0
-        self.contexts: list[Context] = []
-        self.names: list[str] = []
-
-    async def __call__(
-        self, node: str, frames: AsyncIterator[Frame], context: Context
-    ) -> AsyncIterator[Frame]:
-        self.running += 1
-        self.contexts.append(context)
-        self.names.append(node)
-        try:
-            async for frame in frames:
-                async for answer in self.answer(frame):
-                    self.made += 1
-                    yield answer
-        finally:
-            self.running -= 1
-
-    async def answer(self, frame: Frame) -> AsyncIterator[Frame]:
-        match frame:
-            case TextInput(text="flood"):
-                for index in range(10_000):
-                    yield TextInput("x", index)
-            case TextInput(text="sleep"):
-                await asyncio.sleep(3600)
-            case TextInput(text="break"):
-                yield frame
-                raise RuntimeError("told to break")
-            case TextInput(text="refuse"):
-                raise Overloaded("full", where="here", retry_after_s=2.5)
-            case TextInput(text="bad"):
-                raise BadInput("wrong", where="here", param="text")
-            case TextInput(text="stop"):
-                raise asyncio.CancelledError
-            case _:
-                yield frame
-
-
-async def source(*frames: Frame, hold: bool = False) -> AsyncIterator[Frame]:
-    for frame in frames:
-        yield frame
-    if hold:
-        await asyncio.sleep(3600)
-
-
-async def collect(frames: AsyncIterator[Frame]) -> list[Frame]:
-    return [frame async for frame in frames]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is awaited is another task's counter
-            await asyncio.sleep(0.005)
-
-
-@asynccontextmanager
-async def connected(
-    tmp_path: Path, settings: LinkSettings | None = None, *, tcp: bool = False
-) -> AsyncIterator[tuple[Hop, Service, HopServer]]:
-    service = Service()
-    server = HopServer(service, node="echo", settings=settings)
-    address = await server.start("127.0.0.1:0" if tcp else f"unix:{tmp_path}/hop")
-    try:
-        async with Hop(address, settings=settings) as hop:
-            yield hop, service, server
-    finally:
-        await server.stop()
+from motet.pipelines.runtimes.link import LinkSettings
 
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["unix", "tcp"])
@@ -278,185 +197,3 @@ async def test_a_server_that_stops_is_no_end_of_the_answers(tmp_path: Path) -> N
         await until(lambda: service.running == 0)
         with pytest.raises(MotetError):
             await collect(hop.link.calls.call("n", source(), CONTEXT))
-
-
-async def test_nobody_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ComponentFailed, match="unavailable"):
-        await Hop(f"unix:{tmp_path}/nobody").open()
-
-
-HEAD = struct.Struct("<I")
-
-
-@pytest.mark.parametrize(
-    ("sent", "words"),
-    [
-        (HEAD.pack(2**31), "a batch of 2147483648 bytes was announced"),
-        (HEAD.pack(4) + b"\xff\xff\xff\xff", "connection broke: Error parsing message"),
-        (HEAD.pack(9) + b"half", None),
-    ],
-)
-async def test_what_is_no_batch_ends_that_connection_alone(
-    tmp_path: Path, sent: bytes, words: str | None
-) -> None:
-    async with connected(tmp_path) as (hop, _, server):
-        reader, writer = await asyncio.open_unix_connection(tmp_path / "hop")
-        await until(lambda: len(server.links) == 2)
-        writer.write(sent)
-        writer.write_eof()
-        batches = [
-            batch async for batch in SocketCarrier(reader, writer, most_bytes=1000).batches()
-        ]
-        told = [packet.abort.message for batch in batches for packet in batch.packets][-1]
-        assert (words or "closed the connection without a goodbye") in told
-        writer.close()
-        await until(lambda: len(server.links) == 1)
-        assert await collect(hop.link.calls.call("n", source(TextInput("a")), CONTEXT)) == [
-            TextInput("a")
-        ]
-
-
-async def test_a_peer_that_reads_no_more_does_not_keep_the_server(tmp_path: Path) -> None:
-    service = Service()
-    server = HopServer(service)
-    await server.start(f"unix:{tmp_path}/hop")
-    _, writer = await asyncio.open_unix_connection(tmp_path / "hop")
-    writer.transport.pause_reading()
-    opened = pb.Packet(call=1, open=pb.Open(node="n", window=10_000))
-    flood = pb.Packet(call=1, sequence=1)
-    Codec().encode(Data("x" * 400_000), flood.frame)
-    hello = pb.Packet(hello=pb.Hello(version=1, window=10_000, max_message_bytes=2**20))
-    batch = pb.Batch(packets=[hello, opened, flood]).SerializeToString()
-    writer.write(HEAD.pack(len(batch)) + batch)
-    await until(lambda: service.made == 1)
-    async with asyncio.timeout(20):
-        await server.stop()
-    writer.close()
-
-
-async def test_certificates_and_more_services_need_a_tcp_address(tmp_path: Path) -> None:
-    tls = MutualTls(tmp_path, tmp_path, tmp_path)
-    with pytest.raises(BadInput, match="stays on this host"):
-        Hop(f"unix:{tmp_path}/hop", tls=tls)
-    with pytest.raises(BadInput, match="stays on this host"):
-        await HopServer(Service(), tls=tls).start(f"unix:{tmp_path}/hop")
-    with pytest.raises(BadInput, match="give HOST:PORT"):
-        await HopServer(Service()).start(f"unix:{tmp_path}/hop", also=print)
-
-
-class Wire:
-    """Two links joined in memory, with a hand on what travels between them."""
-
-    def __init__(self) -> None:
-        self.queues: tuple[asyncio.Queue[bytes | None], ...] = (asyncio.Queue(), asyncio.Queue())
-        self.stopped = False
-
-    async def write(self, side: int, data: bytes) -> None:
-        if not self.stopped:
-            self.queues[side].put_nowait(data)
-
-    async def read(self, side: int) -> AsyncIterator[pb.Batch]:
-        while (data := await self.queues[1 - side].get()) is not None:
-            yield pb.Batch.FromString(data)
-
-    def run(self, side: int, link: Link) -> asyncio.Task[None]:
-        return asyncio.create_task(link.run(lambda d: self.write(side, d), self.read(side)))
-
-
-async def pair(settings: LinkSettings | None = None) -> tuple[Wire, Link, Link, Service]:
-    service, wire = Service(), Wire()
-    client, server = Link(settings=settings), Link(handler=service, settings=settings)
-    wire.tasks = [wire.run(0, client), wire.run(1, server)]  # type: ignore[attr-defined]
-    await client.greeted()
-    return wire, client, server, service
-
-
-async def test_a_dead_peer_is_told_from_a_finished_one() -> None:
-    wire, client, _, service = await pair()
-    answers = client.calls.call("n", source(TextInput("a"), hold=True), CONTEXT)
-    assert await anext(answers) == TextInput("a")
-    for queue in wire.queues:
-        queue.put_nowait(None)
-    with pytest.raises(ComponentFailed, match="without a goodbye"):
-        await anext(answers)
-    results = await asyncio.gather(*wire.tasks, return_exceptions=True)
-    assert all(isinstance(result, ComponentFailed) for result in results)
-    assert service.running == 0
-
-
-async def test_a_peer_that_stands_still_is_given_up() -> None:
-    wire, client, _, service = await pair(LinkSettings(heartbeat_s=0.02, patience_s=0.2))
-    answers = client.calls.call("n", source(TextInput("a"), hold=True), CONTEXT)
-    await anext(answers)
-    await asyncio.sleep(0.4)
-    assert client.calls.active == 1, "heartbeats keep an idle link alive"
-    wire.stopped = True
-    with pytest.raises(ComponentFailed, match="said nothing for"):
-        await anext(answers)
-    await asyncio.gather(*wire.tasks, return_exceptions=True)
-    assert service.running == 0
-
-
-@pytest.mark.parametrize(
-    ("packet", "words"),
-    [
-        (pb.Packet(hello=pb.Hello(version=99)), "speaks version 99"),
-        (pb.Packet(call=1, sequence=7, frame=pb.Frame(end=pb.End())), "frame 7 came after"),
-        (pb.Packet(call=1, sequence=9, done=pb.Done()), "the end counts 9"),
-    ],
-)
-async def test_a_peer_that_breaks_the_protocol_loses_the_connection(
-    packet: pb.Packet, words: str
-) -> None:
-    wire, client, _, _ = await pair()
-    answers = client.calls.call("n", source(hold=True), CONTEXT)
-    waiting = asyncio.create_task(anext(answers))
-    await asyncio.sleep(0.02)
-    await wire.write(1, pb.Batch(packets=[packet]).SerializeToString())
-    with pytest.raises(MotetError, match=words):
-        await waiting
-    for queue in wire.queues:
-        queue.put_nowait(None)
-    await asyncio.gather(*wire.tasks, return_exceptions=True)
-
-
-async def test_control_overtakes_frames() -> None:
-    link = Link()
-    link.push(pb.Packet(call=1, sequence=1).SerializeToString())
-    link.push(pb.Packet(call=1, abort=pb.Abort(code="cancelled")).SerializeToString(), control=True)
-    batch = pb.Batch.FromString(link._gather())
-    assert [packet.WhichOneof("body") for packet in batch.packets] == ["abort", None]
-
-
-async def test_between_hosts_both_ends_show_a_certificate(tmp_path: Path) -> None:
-    trustme = pytest.importorskip("trustme")
-
-    def files(name: str, authority: object) -> MutualTls:
-        folder = tmp_path / name
-        folder.mkdir()
-        pair = authority.issue_cert("localhost")  # type: ignore[attr-defined]
-        authority.cert_pem.write_to_path(folder / "ca")  # type: ignore[attr-defined]
-        pair.private_key_pem.write_to_path(folder / "key")
-        pair.cert_chain_pems[0].write_to_path(folder / "cert")
-        return MutualTls(folder / "ca", folder / "cert", folder / "key")
-
-    ours, others = trustme.CA(), trustme.CA()
-    server = HopServer(Service(), tls=files("server", ours))
-    port = (await server.start("localhost:0")).rpartition(":")[2]
-    async with Hop(f"localhost:{port}", tls=files("client", ours)) as hop:
-        answer = await collect(hop.link.calls.call("n", source(TextInput("a")), CONTEXT))
-        assert answer == [TextInput("a")]
-    # By an address that the certificate doesn't know, as a replica has one.
-    known = replace(files("known", ours), name="localhost")
-    async with Hop(f"127.0.0.1:{port}", tls=known) as hop:
-        answer = await collect(hop.link.calls.call("n", source(TextInput("b")), CONTEXT))
-        assert answer == [TextInput("b")]
-    for name in (None, "other.svc"):
-        with pytest.raises(MotetError):
-            await Hop(f"127.0.0.1:{port}", tls=replace(known, name=name)).open()
-    stranger = files("stranger", others)
-    mixed = MutualTls(tmp_path / "client/ca", stranger.certificate, stranger.key)
-    for tls in (None, stranger, mixed):
-        with pytest.raises(MotetError):
-            await Hop(f"localhost:{port}", tls=tls).open()
-    await server.stop()

@@ -210,6 +210,15 @@ async def test_nobody_there_is_said_in_time() -> None:
         await RemoteRuntime(made, {"a": f"{HOST}:{free_port()}"}, patience_s=0.3).start()
 
 
+async def test_another_kind_of_port_is_told_from_a_replica_that_is_late() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{HOST}:0")
+    await server.start()
+    with pytest.raises(ComponentFailed, match=f"{HOST}:{port} is no hop: it speaks HTTP/2"):
+        await RemoteRuntime(graph(), {"a": f"{HOST}:{port}"}, patience_s=1.5).start()
+    await server.stop(0)
+
+
 def test_targets_must_be_those_of_the_nodes() -> None:
     with pytest.raises(SpecError) as caught:
         runtime_of("remote", graph(), targets=["b=host:1"])
