@@ -21,7 +21,11 @@ from .client import ChatClient, Endpoint
 from .gguf import DEFAULT_MODEL, gguf_file, hub_file
 from .llamachild import LlamaChild
 from .promptllm import PromptLlm
+from .schemas import check_schemas
 from .toolprompt import ToolReader, without_tools
+
+STUCK_S = 5.0
+"""Who gets no answer from llama.cpp's own loop for so long takes it for hung."""
 
 
 class LlamaOptions(Options):
@@ -113,7 +117,8 @@ class LlamaLlm(PromptLlm):
             "cpuparams.poll": 0,
             "cpuparams_batch.n_threads": threads,
             "cpuparams_batch.poll": 0,
-            "n_threads_http": self._parallel + 2,
+            # A thread for each prompt that may wait, and some for those who ask how it is.
+            "n_threads_http": max(self._parallel, self.setup.concurrency) + 2,
             "cache_ram_mib": options.prompt_cache_mib,
             "chat_template": options.chat_template or "",
             "mmproj.path": str(gguf_file(options.projector)) if options.projector else "",
@@ -145,6 +150,7 @@ class LlamaLlm(PromptLlm):
         context.check(where=self.setup.node)
         check_adapter(prompt, where=self.setup.node)
         choice_json(prompt)
+        check_schemas(prompt, where=self.setup.node)
         if not self._sees and any(message.images for message in prompt.messages):
             raise BadInput(
                 "this model reads no images; one that does needs its projector (mmproj) in options",
@@ -163,6 +169,12 @@ class LlamaLlm(PromptLlm):
             if self._child is not None and await self._child.ended(0.5):
                 raise ComponentFailed(
                     "llama.cpp's process ended; the next prompt starts it again",
+                    where=self.setup.node,
+                ) from error
+            if self._child is not None and not await self._child.answers(STUCK_S):
+                await self._child.stop(patience_s=0)
+                raise ComponentFailed(
+                    "llama.cpp hung and was ended; the next prompt starts it again",
                     where=self.setup.node,
                 ) from error
             raise

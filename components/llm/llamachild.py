@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import httpx
+
 from ..errors import ComponentFailed
 
 # Threads of one step wait for each other many times a token. Where they spin meanwhile and share
@@ -42,6 +44,19 @@ class LlamaChild:
                     await self._process.wait()
         except TimeoutError:
             return False
+        return True
+
+    async def answers(self, within_s: float) -> bool:
+        """Whether the loop that computes for all prompts takes a question within `within_s`
+        seconds; True where the process is over, which isn't hung."""
+        headers = {"Authorization": f"Bearer {self.key}"}
+        try:
+            async with httpx.AsyncClient(headers=headers, timeout=within_s) as http:
+                await http.get(f"{self.address}/slots")
+        except httpx.TimeoutException:
+            return not self.alive
+        except httpx.HTTPError:
+            return True
         return True
 
     async def start(self) -> None:
