@@ -60,6 +60,7 @@ def headers(
     signatures = [sign(secret, message_id, timestamp_s, body) for secret in secrets_]
     return {
         "content-type": "application/json",
+        "accept-encoding": "identity",
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp_s),
         "webhook-signature": " ".join(signatures),

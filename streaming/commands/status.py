@@ -50,7 +50,7 @@ def render(answer: dict[str, Any]) -> str:
             lines += [event_line(one) for one in pipeline["events"][-EVENTS:]]
         nodes = [node for version in versions for node in version["nodes"]]
         lines += table([HEAD, *(node_row(node) for node in nodes)])
-    lines += [task_line(task) for task in answer["tasks"] if not task["up"]]
+    lines += [task_line(task) for task in answer.get("tasks", []) if not task["up"]]
     return "\n".join(lines)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from .database import Database
+from .store import NotFound
 
 State = Literal["pending", "delivered", "failed"]
 _OF_STATE: dict[State | None, bytes] = {
@@ -42,11 +43,16 @@ class Deliveries:
         after: str | None,
         limit: int,
     ) -> list[dict[str, Any]]:
-        """Deliveries of an owner, the newest first; state "failed" is the dead letter box."""
+        """Deliveries of an owner, the newest first; state "failed" is the dead letter box.
+
+        Raises:
+            NotFound: there is no delivery `after`, or no more: what is behind it can't be told.
+        """
         # Only what is asked for is in the query, so that an index serves it.
         behind = (
             b" AND (created_at, id) <"
-            b" (SELECT created_at, id FROM motet_deliveries WHERE id = %(after)s)"
+            b" (SELECT created_at, id FROM motet_deliveries"
+            b" WHERE id = %(after)s AND owner = %(owner)s)"
         )
         query = (
             b"SELECT id, event, endpoint, job, type, state, attempts, next_at, created_at"
@@ -57,7 +63,12 @@ class Deliveries:
             + b" ORDER BY created_at DESC, id DESC LIMIT %(limit)s"
         )
         asked = {"owner": owner, "endpoint": endpoint, "after": after, "limit": limit}
-        return await self._database.execute(query, asked)
+        rows = await self._database.execute(query, asked)
+        if not rows and after is not None and await self.log_of(after, owner) is None:
+            raise NotFound(
+                f"no delivery {after!r:.80} to go on behind; begin the list again", where="after"
+            )
+        return rows
 
     async def replay(
         self,

@@ -14,6 +14,7 @@ from ..webhooks import new_secret, secret_bytes
 from .database import Connection, Database
 
 MOST = 50
+MOST_SECRETS = 8
 OVERLAP_S = 24 * 3600.0
 
 
@@ -127,7 +128,11 @@ class Endpoints:
             return cursor.rowcount > 0
 
     async def rotate(self, owner: str, endpoint: str, overlap_s: float) -> str | None:
-        """A new secret; the old one signs along for `overlap_s`. None: no such endpoint."""
+        """A new secret; the old one signs along for `overlap_s`. None: no such endpoint.
+
+        Raises:
+            TooMany: so many old ones sign along already that no more fit a header.
+        """
         secret = new_secret()
         now = datetime.now(UTC)
         until = (now + timedelta(seconds=overlap_s)).isoformat()
@@ -140,6 +145,12 @@ class Endpoints:
             if row is None:
                 return None
             alive = set(current_secrets(row["secrets"], now))
+            if len(alive) >= MOST_SECRETS and overlap_s > 0:
+                raise TooMany(
+                    f"{len(alive)} secrets of it are valid by now; rotate with overlap_s 0 to end"
+                    " the newest of them, or wait until others end",
+                    where="webhooks",
+                )
             older = [
                 {"secret": one["secret"], "until": one["until"] or until}
                 for one in row["secrets"]

@@ -218,7 +218,7 @@ class Outbox:
 async def _beginning(response: httpx.Response) -> str:
     """The first 4 kB of an answer's body."""
     kept = bytearray()
-    async for part in response.aiter_bytes():
+    async for part in response.aiter_raw():  # a few bytes may unpack to gigabytes
         kept += part
         if len(kept) >= _KEPT_BYTES:
             break

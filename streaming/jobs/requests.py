@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..auth import MOST_PRIORITY
 from .store import Job, Json
 
 DAY_S = 86_400.0
+MOST_METADATA = 8192
 
 
 class JobInput(BaseModel):
@@ -85,6 +86,16 @@ class JobRequest(BaseModel):
     priority: int | None = Field(default=None, ge=-MOST_PRIORITY, le=MOST_PRIORITY)
     webhook: Notify | None = None
     retention_s: float = Field(default=7 * DAY_S, gt=0, le=365 * DAY_S)
+
+    @field_validator("metadata")
+    @classmethod
+    def _thin(cls, metadata: dict[str, str]) -> dict[str, str]:
+        size = sum(len(name) + len(value) for name, value in metadata.items())
+        if size > MOST_METADATA:
+            raise ValueError(
+                f"it goes along in every event: at most {MOST_METADATA} characters, got {size}"
+            )
+        return metadata
 
 
 class EndpointRequest(BaseModel):

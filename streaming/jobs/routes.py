@@ -14,6 +14,7 @@ from ...components.errors import BadInput, MotetError
 from ..audioformats import render
 from ..audiorequest import AudioRequest, Format
 from ..auth import Principal
+from ..fetch import TooLarge
 from ..server import principal_of, server_of
 from ..upload import Form, Upload, received
 from .database import Connection
@@ -22,16 +23,10 @@ from .requests import JobRequest, Notify, job_json
 from .results import names
 from .routing import Route
 from .service import Jobs
-from .store import FINAL, Job, Json, lock_request
+from .store import FINAL, Job, Json, NotFound, lock_request
 from .taking import digest, put, sources
 
 router = APIRouter(route_class=Route)
-
-
-class NotFound(MotetError):
-    """There is no such thing, or it is another key's."""
-
-    code = "not_found"
 
 
 class NotYet(MotetError):
@@ -69,7 +64,8 @@ async def make(
     """
     settings = server_of(request).settings
     if "multipart" not in request.headers.get("content-type", ""):
-        return await _make(await _json(request), [], jobs, asker, idempotency_key)
+        body = await _body(request, settings.max_message_bytes)
+        return await _make(_checked(body), [], jobs, asker, idempotency_key)
     folder = settings.data_dir / "uploads"
     async with received(request, folder, limit_bytes=settings.max_upload_bytes) as form:
         uploads = [upload for _, upload in form.files]
@@ -78,8 +74,13 @@ async def make(
         return await _make(_field(form), uploads, jobs, asker, idempotency_key)
 
 
-async def _json(request: Request) -> JobRequest:
-    return _checked(await request.body())
+async def _body(request: Request, most: int) -> bytes:
+    body = bytearray()
+    async for block in request.stream():
+        body += block
+        if len(body) > most:
+            raise TooLarge(f"more than {most} bytes of JSON; files go as parts of a form")
+    return bytes(body)
 
 
 def _field(form: Form) -> JobRequest:

@@ -44,6 +44,12 @@ FINAL = ("completed", "failed", "cancelled")
 Json = dict[str, Any]
 
 
+class NotFound(MotetError):
+    """There is no such thing, or it is another key's."""
+
+    code = "not_found"
+
+
 class Fenced(MotetError):
     """The job isn't this worker's any more: cancelled, deleted, or taken over."""
 
@@ -156,11 +162,15 @@ class JobStore:
         results: bool = False,
     ) -> list[Job]:
         """Jobs of an owner, the newest first or the oldest, those behind `after` if it is given;
-        without their results, which may be large, unless `results`."""
+        without their results, which may be large, unless `results`.
+
+        Raises:
+            NotFound: there is no job `after`, or no more: what is behind it can't be told.
+        """
         behind, order = (b">", b"ASC") if oldest_first else (b"<", b"DESC")
         after_it = (
             b" AND (created_at, id) " + behind + b" (SELECT created_at, id FROM motet_jobs"
-            b" WHERE id = %(after)s)"
+            b" WHERE id = %(after)s AND owner = %(owner)s)"
         )
         # Only what is asked for is in the query, so that an index serves it.
         query = (
@@ -183,6 +193,10 @@ class JobStore:
                 "limit": limit,
             },
         )
+        if not rows and after is not None and await self.get(after, owner) is None:
+            raise NotFound(
+                f"no job {after!r:.80} to go on behind; begin the list again", where="after"
+            )
         return [Job(**row) for row in rows]
 
     async def start(self, job_id: str) -> Job | None:

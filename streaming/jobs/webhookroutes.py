@@ -11,9 +11,10 @@ from ..fetch import check_url
 from ..server import Server, principal_of, server_of
 from .deliveries import State
 from .requests import EndpointRequest, ReplayRequest, RotateRequest
-from .routes import NotFound, jobs_of
+from .routes import jobs_of
 from .routing import Route
 from .service import Jobs
+from .store import NotFound
 
 router = APIRouter(route_class=Route)
 

@@ -34,6 +34,7 @@ from .store import Fenced, Job, JobStore, Json
 
 MOST_ATTEMPTS = 5
 _PROGRESS_S = 1.0
+_MOST_MESSAGE = 2000  # it goes along in the event
 
 Find = Callable[[str], Pipeline]
 
@@ -95,7 +96,7 @@ class Work:
             if passing and tries < MOST_ATTEMPTS:
                 await self._store.requeue(job)
                 raise Again(min(60.0, 2.0**tries))
-            shape = {"code": error.code, "message": error.message}
+            shape = {"code": error.code, "message": error.message[:_MOST_MESSAGE]}
             await finish(self._database, job, "failed", error=shape)
         except Fenced:
             return

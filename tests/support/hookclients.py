@@ -38,7 +38,9 @@ class Receiver:
         body = (await request.body()).decode()
         attempts = self.got[headers["webhook-id"]]
         attempts.append((headers, body))
-        await asyncio.sleep(self.delay_s)
+        until_s = time.monotonic() + self.delay_s
+        while self.delay_s and time.monotonic() < until_s:  # noqa: ASYNC110 - a test may end it
+            await asyncio.sleep(0.02)
         return self.answer(len(attempts))
 
 
@@ -78,3 +80,15 @@ async def deliveries(http, wanted: int, state: str) -> list[dict[str, Any]]:
         await asyncio.sleep(0.05)
     everything = (await http.get("/v1/webhooks/deliveries")).json()["data"]
     pytest.fail(f"{wanted} {state} deliveries wanted, got {everything}")
+
+
+async def attempts(http: httpx.AsyncClient, delivery: str, wanted: int) -> list[dict[str, Any]]:
+    """The log of a delivery, once it has so many attempts."""
+    until_s = time.monotonic() + 30
+    found: list[dict[str, Any]] = []
+    while time.monotonic() < until_s:
+        found = (await http.get(f"/v1/webhooks/deliveries/{delivery}")).json()["attempts"]
+        if len(found) >= wanted:
+            return found
+        await asyncio.sleep(0.05)
+    pytest.fail(f"{wanted} attempts wanted, got {found}")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import threading
 
 import pytest
 
 pytest.importorskip("procrastinate")
 
-from fastapi import Response
-from hookclients import deliveries, job, server
+from fastapi import FastAPI, Response
+from hookclients import attempts, deliveries, job, server
+from serving import listening
 
 from motet.streaming import webhooks
 
@@ -34,9 +37,9 @@ async def test_every_event_arrives_though_half_the_attempts_fail(postgres, tmp_p
         await deliveries(http, 10, "delivered")
     assert len(hook.got) == 10
     told = set()
-    for message_id, attempts in hook.got.items():
-        assert len(attempts) == 2
-        for headers, body in attempts:
+    for message_id, sent in hook.got.items():
+        assert len(sent) == 2
+        for headers, body in sent:
             event = standardwebhooks.Webhook(made["secret"]).verify(body, headers)
             assert headers["webhook-id"] == message_id
         told.add(event["data"]["id"])
@@ -77,10 +80,8 @@ async def test_what_fails_every_time_is_kept_and_replayed_under_its_id(
         await deliveries(http, 1, "delivered")
         body = {"since": dead["created_at"]}
         await http.post("/v1/webhooks/deliveries/replay", json=body)
-        for _ in range(100):
-            if len(hook.got[dead["event"]]) == 7:
-                break
-            await asyncio.sleep(0.05)
+        log = await attempts(http, dead["id"], 7)
+        assert [one["status"] for one in log] == [302] * 5 + [200] * 2
     assert list(hook.got) == [dead["event"]], "one id on every attempt"
     assert len(hook.got[dead["event"]]) == 7
 
@@ -114,3 +115,68 @@ async def test_a_receiver_that_stalls_holds_up_nobody(postgres, tmp_path, receiv
         log = (await http.get(f"/v1/webhooks/deliveries/{dead['id']}")).json()["attempts"]
         assert "no answer" in log[0]["error"]
         hook.delay_s = 0
+
+
+async def test_what_ends_while_an_endpoint_is_disabled_can_be_replayed(
+    postgres, tmp_path, receiver
+):
+    hook, url = receiver
+    hook.answer = lambda attempt: Response(status_code=410)
+    async with server(postgres, tmp_path) as http:
+        made = (await http.post("/v1/webhooks", json={"url": url})).json()
+        await job(http)
+        (first,) = await deliveries(http, 1, "failed")
+        await job(http)
+        await deliveries(http, 2, "failed")
+        hook.answer = lambda attempt: Response()
+        await http.post(f"/v1/webhooks/{made['id']}/enable")
+        body = {"since": first["created_at"], "endpoint": made["id"]}
+        assert (await http.post("/v1/webhooks/deliveries/replay", json=body)).json()["count"] == 2
+        await deliveries(http, 2, "delivered")
+
+
+@pytest.mark.parametrize("after", ["\xb2", "9" * 400, "Mon, 01 Jan 99999999999 00:00:00 GMT"])
+async def test_a_receiver_can_not_break_the_sender(postgres, tmp_path, receiver, after):
+    """By what it says of when to come again, nor by an answer that unpacks to gigabytes."""
+    hook, url = receiver
+    headers = {"retry-after": after, "content-encoding": "gzip"}
+    bomb = gzip.compress(bytes(50_000_000))
+    hook.answer = lambda attempt: Response(bomb, 503, headers)
+    async with server(postgres, tmp_path) as http:
+        await http.post("/v1/webhooks", json={"url": url})
+        await job(http)
+        (one,) = await deliveries(http, 1, "pending")
+        await attempts(http, one["id"], 1)
+        hook.answer = lambda attempt: Response()
+        await http.post("/v1/webhooks/deliveries/replay", json={"ids": [one["id"]]})
+        await deliveries(http, 1, "delivered")
+        log = await attempts(http, one["id"], 2)
+        assert len(log[0]["response"]) <= 4096
+        assert (await http.get("/readyz")).json()["ready"]
+
+
+async def test_one_receiver_that_stalls_leaves_room_for_the_others(postgres, tmp_path, receiver):
+    """More wait for it than are sent at once."""
+    hook, url = receiver
+    stalled = FastAPI()
+    held = threading.Event()
+
+    @stalled.post("/hook")
+    def hold() -> Response:
+        held.wait(30)
+        return Response()
+
+    async with server(postgres, tmp_path) as http:
+        with listening(stalled) as address:
+            slow = f"{address.replace('localhost', '127.0.0.1')}/hook"
+            made = (await http.post("/v1/webhooks", json={"url": slow})).json()["id"]
+            body = {"pipeline": "nothing", "inputs": [{"data": n} for n in range(50)]}
+            await http.post("/v1/jobs", json=body)
+            await deliveries(http, 50, "pending")
+            await http.post("/v1/webhooks", json={"url": url})
+            await job(http)
+            (one,) = await deliveries(http, 1, "delivered")
+            assert one["endpoint"] != made
+            assert len(hook.got) == 1
+            held.set()
+            await http.delete(f"/v1/webhooks/{made}")
