@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -99,12 +99,13 @@ class VisionEncoder(Component):
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:
             if isinstance(frame, Prompt):
-                async for piece in self._look(frame, context):
-                    yield piece
+                async with aclosing(self._look(frame, context)) as pieces:
+                    async for piece in pieces:
+                        yield piece
             elif isinstance(frame, Control):
                 yield frame
 
-    async def _look(self, prompt: Prompt, context: Context) -> AsyncIterator[Frame]:
+    async def _look(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         tower = self._loaded()
         context.check(where=self.setup.node)
         parts = [image for message in prompt.messages for image in message.images]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,17 +124,28 @@ class PdfPages(Component):
         async for frame in frames:
             if isinstance(frame, MediaFile):
                 context.check(where=self.setup.node)
-                made = await asyncio.to_thread(self._open, frame)
-                while (page := await asyncio.to_thread(next, made, None)) is not None:
-                    meta = {"pages": page.count}
-                    if page.pixels is None:
-                        yield TextInput(page.text, page.index, meta)
-                    else:
-                        yield Image(page.pixels, page.index, meta=meta)
+                async with aclosing(self._read(frame)) as pages:
+                    async for page in pages:
+                        yield page
             elif isinstance(frame, Control):
                 yield frame
 
-    def _open(self, file: MediaFile) -> Iterator[Page]:
+    async def _read(self, file: MediaFile) -> AsyncGenerator[TextInput | Image, None]:
+        loop, made = asyncio.get_running_loop(), self._pages(file)
+        pool = ThreadPoolExecutor(1, thread_name_prefix=self.setup.node)
+        try:
+            while (page := await loop.run_in_executor(pool, next, made, None)) is not None:
+                meta = {"pages": page.count}
+                if page.pixels is None:
+                    yield TextInput(page.text, page.index, meta)
+                else:
+                    yield Image(page.pixels, page.index, meta=meta)
+        finally:
+            # Behind the page that may be under way: closing waits for PDFium, the loop doesn't.
+            pool.submit(made.close)
+            pool.shutdown(wait=False)
+
+    def _pages(self, file: MediaFile) -> Generator[Page]:
         options = PdfOptions.model_validate(dict(self.setup.options))
         asked = checked(DocumentOptions, file.options, where="options")
         path = Path(file.path)
@@ -140,8 +153,9 @@ class PdfPages(Component):
             raise _bad(f"{file.name or path.name!r} isn't there, or over {options.max_bytes} bytes")
         data = path.read_bytes()
         if MAGIC not in data[:1024]:
-            return iter([Page(0, 1, pixels=decode(data, param="file"))])
-        return pages(
+            yield Page(0, 1, pixels=decode(data, param="file"))
+            return
+        yield from pages(
             data,
             dpi=asked.dpi or options.dpi,
             max_pages=min(asked.max_pages or options.max_pages, options.max_pages),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import io
 import struct
+import threading
 import zlib
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
+import pypdfium2
 import pytest
 from documents import drawn, encoded, text_pdf
 from PIL import Image as Picture
-from running import ask
+from running import ask, stream
 
-from motet.components.base import Resources, Setup
+from motet.components.base import Context, Resources, Setup
 from motet.components.errors import BadInput
 from motet.components.frames import (
     Image,
@@ -29,7 +32,7 @@ from motet.components.frames import (
 )
 from motet.components.pixels import decode, size_of
 from motet.components.vision.ocr import Line, VisionOcr, in_order
-from motet.components.vision.pdf import PdfPages, pages
+from motet.components.vision.pdf import LOCK, PdfPages, pages
 from motet.pipelines import Pipeline, load
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,6 +71,29 @@ async def test_files_come_out_as_text_page_by_page(ocr: VisionOcr, tmp_path: Pat
     read = await ask(ocr, *found)
     texts = [" ".join(frame.text.split()) for frame in read if isinstance(frame, TextInput)]
     assert texts == ["A page that holds its own text", "Scanned page one"]
+
+
+async def test_a_document_given_up_is_closed_off_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.pdf").write_bytes(
+        text_pdf("A page that holds its own text", "And one more page like it")
+    )
+    closed: Future[str] = Future()
+    close = pypdfium2.PdfDocument.close
+
+    def noted(self: pypdfium2.PdfDocument) -> None:
+        close(self)
+        if not closed.done():
+            closed.set_result(threading.current_thread().name)
+
+    monkeypatch.setattr(pypdfium2.PdfDocument, "close", noted)
+    run = PdfPages(Setup("pdf")).run(stream(MediaFile(str(tmp_path / "text.pdf"))), Context())
+    assert isinstance(await anext(run), TextInput)
+    with LOCK:  # another document is being drawn
+        await run.aclose()  # type: ignore[attr-defined]
+    async with asyncio.timeout(10):
+        assert await asyncio.wrap_future(closed) != threading.main_thread().name
 
 
 def test_what_is_no_document_is_refused() -> None:

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tinymodels
 from PIL import Image as Picture
-from running import ask
+from running import ask, stream
 
-from motet.components.base import Resources, Setup
+from motet.components.base import Context, Resources, Setup
 from motet.components.errors import BadInput
 from motet.components.frames import Embedding, Frame, ImagePart, Message, Prompt
 from motet.components.vision.encoder import VisionEncoder
@@ -77,6 +77,16 @@ async def test_fifty_equal_pictures_are_encoded_once(folder: Path) -> None:
     vectors = [f.vector for frames in found for f in frames if isinstance(f, Embedding)]
     assert len(vectors) == 50
     assert all(np.array_equal(vector, vectors[0]) for vector in vectors)
+
+
+async def test_a_run_that_is_closed_holds_nothing(folder: Path) -> None:
+    async with loaded(folder) as encoder:
+        parts = [ImagePart(picture(seed)) for seed in (1, 2)]
+        run = encoder.run(stream(Prompt((Message("user", "see", tuple(parts)),))), Context())
+        assert isinstance(await anext(run), Embedding)
+        assert any(entry.users for entry in encoder.cache._entries.values())
+        await run.aclose()  # type: ignore[attr-defined]
+        assert not any(entry.users for entry in encoder.cache._entries.values())
 
 
 async def test_keys_tell_models_settings_and_types_apart(folder: Path, tmp_path: Path) -> None:
