@@ -226,7 +226,9 @@ class StreamClient:
                 f"{self.endpoint.base_url} knows no model {model!r} (HTTP 404); known: {known}",
                 where=where,
             )
-        return error_of(said, where=where, status=status, retry_after_s=_retry_after_s(response))
+        return reported_error(
+            said, where=where, status=status, retry_after_s=_retry_after_s(response)
+        )
 
 
 def _retry_after_s(response: httpx.Response) -> float | None:
@@ -237,7 +239,7 @@ def _retry_after_s(response: httpx.Response) -> float | None:
         return None
 
 
-def error_of(
+def reported_error(
     error: Any, *, where: str, status: int = 500, retry_after_s: float | None = None
 ) -> MotetError:
     """The exception for an error that a server reports, in its own words cut to 400 characters."""

@@ -33,15 +33,14 @@ def attend(
     mask: Tensor | None,
     causal: bool,
     causal_offset: int,
-    scale: float | None,
+    scale: float,
     out_dtype: torch.dtype,
     emulated: bool,
 ) -> tuple[Tensor, Tensor]:
     """Output and natural-log LSE (float32). Key j is causal for query i if j <= i + offset."""
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
     if emulated or 0 in (q.shape[2], kv.length):
-        return emulate.attend(q, kv, mask, causal, causal_offset, factor, out_dtype)
-    return _sage_triton().attend(q, kv, mask, causal, causal_offset, factor, out_dtype)
+        return emulate.attend(q, kv, mask, causal, causal_offset, scale, out_dtype)
+    return _sage_triton().attend(q, kv, mask, causal, causal_offset, scale, out_dtype)
 
 
 def triton_refusals(request: AttentionRequest) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch import nn
 
 from ..frames import Samples
 from ..mel import filterbank
+from ..silero import as_floats
 from .vectors import unit, weights_path
 
 Floats = NDArray[np.float32]
@@ -29,10 +29,7 @@ _BATCH = 64
 
 def mel_power(pcm: Samples | Floats) -> Floats:
     """Mel power of a signal, frames of 25 ms each 10 ms, centred: (1 + samples // 160, bands)."""
-    signal = pcm.astype(np.float32)
-    if pcm.dtype == np.int16:
-        signal /= 32768
-    padded = np.pad(signal, _FFT // 2)
+    padded = np.pad(as_floats(pcm), _FFT // 2)
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
     taper = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
     power = np.abs(np.fft.rfft(frames * taper, axis=1)) ** 2
@@ -57,9 +54,9 @@ class _Encoder(nn.Module):
 class VoiceEncoder:
     """One set of weights for every recording. Methods block; call them off the event loop."""
 
-    def __init__(self, path: Path | None = None, *, threads: int = 1) -> None:
+    def __init__(self, *, threads: int = 1) -> None:
         torch.set_num_threads(threads)
-        saved = torch.load(path or weights_path(), map_location="cpu", weights_only=True)
+        saved = torch.load(weights_path(), map_location="cpu", weights_only=True)
         state = cast("dict[str, Any]", saved["model_state"])
         self._net = _Encoder()
         wanted = self._net.state_dict().keys()

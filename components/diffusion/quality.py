@@ -241,6 +241,6 @@ def _blurred(x: Tensor) -> Tensor:
     return torch.nn.functional.conv2d(across, line.view(1, 1, -1, 1))
 
 
-def grid_of(rows: Sequence[Sequence[Pixels]], most: int = 8) -> Pixels:
-    """Pictures side by side, one row of up to `most` for each list."""
-    return np.concatenate([np.concatenate(list(row)[:most], axis=1) for row in rows], axis=0)
+def grid_of(rows: Sequence[Sequence[Pixels]]) -> Pixels:
+    """Pictures side by side, one row of up to 8 for each list."""
+    return np.concatenate([np.concatenate(list(row)[:8], axis=1) for row in rows], axis=0)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ..errors import ComponentFailed
 from ..frames import Completed, Frame, Likeliest, TextDelta, ToolCall, Usage
-from ..httpstream import error_of
+from ..httpstream import reported_error
 from .chat import Json
 
 REASONS = {
@@ -62,7 +62,7 @@ class ChatStream:
             MotetError: the event reports a failure, or isn't of this dialect.
         """
         if event.get("error"):
-            raise error_of(event["error"], where=self.where)
+            raise reported_error(event["error"], where=self.where)
         if isinstance(event.get("usage"), dict):
             self.usage = _usage(event["usage"])
         frames: list[Frame] = []

@@ -11,7 +11,7 @@ from ..frames import Samples
 FLOOR_DB = -45.0
 LEAD_MS, TAIL_MS = 20, 50
 FADE_IN_MS, FADE_OUT_MS = 4, 12
-LOUDEST = 0.95
+KNEE, LOUDEST = 0.8, 0.95
 
 
 def clip(samples: Floats, rate_hz: int, gain: float, *, where: str = "tts") -> Samples:
@@ -43,12 +43,12 @@ def trim(samples: Floats, rate_hz: int) -> Floats:
     return samples[start:end]
 
 
-def soften(samples: Floats, knee: float = 0.8) -> Floats:
-    """Bend what is above `knee` towards 0.95 of full scale; what is below stays as it is."""
+def soften(samples: Floats) -> Floats:
+    """Bend what is above 0.8 towards 0.95 of full scale; what is below stays as it is."""
     size = np.abs(samples)
-    room = LOUDEST - knee
-    bent = knee + room * np.tanh((size - knee) / room)
-    return np.where(size > knee, np.sign(samples) * bent, samples).astype(np.float32)
+    room = LOUDEST - KNEE
+    bent = KNEE + room * np.tanh((size - KNEE) / room)
+    return np.where(size > KNEE, np.sign(samples) * bent, samples).astype(np.float32)
 
 
 def fade(samples: Floats, rate_hz: int) -> Floats:

@@ -7,7 +7,7 @@ import logging
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -40,6 +40,16 @@ class TurnOptions(Options):
     pause_ms: float = Field(160.0, ge=64, le=1000)
     grace_ms: float = Field(500.0, ge=50, le=10_000)
     max_utterance_s: float = Field(120.0, ge=5, le=3600)
+
+    def rules(self, **more: Any) -> EndpointRules:
+        """The rules that these and an engine's own options make."""
+        return EndpointRules(
+            onset_ms=self.onset_ms,
+            pause_ms=self.pause_ms,
+            grace_ms=self.grace_ms,
+            max_utterance_ms=self.max_utterance_s * 1000,
+            **more,
+        )
 
 
 class _Tail:

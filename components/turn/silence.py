@@ -28,14 +28,8 @@ class SilenceTurn(TurnShell):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         settings = SilenceOptions.model_validate(dict(setup.options))
-        self._rules = EndpointRules(
-            onset_ms=settings.onset_ms,
-            pause_ms=settings.pause_ms,
-            grace_ms=settings.grace_ms,
-            max_utterance_ms=settings.max_utterance_s * 1000,
-            low_ms=settings.low_ms,
-            medium_ms=settings.medium_ms,
-            high_ms=settings.high_ms,
+        self._rules = settings.rules(
+            low_ms=settings.low_ms, medium_ms=settings.medium_ms, high_ms=settings.high_ms
         )
 
     def rules(self) -> EndpointRules:

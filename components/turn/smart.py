@@ -68,14 +68,7 @@ class SmartTurn(TurnShell):
         super().__init__(setup)
         self._settings = SmartOptions.model_validate(dict(setup.options))
         self._batcher: Batcher[Floats, float] | None = None
-        self._rules = EndpointRules(
-            onset_ms=self._settings.onset_ms,
-            pause_ms=self._settings.pause_ms,
-            finished_ms=self._settings.finished_ms,
-            grace_ms=self._settings.grace_ms,
-            max_utterance_ms=self._settings.max_utterance_s * 1000,
-            judged=True,
-        )
+        self._rules = self._settings.rules(finished_ms=self._settings.finished_ms, judged=True)
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:

@@ -149,7 +149,9 @@ def in_ring(ranks: int, corrected: bool = True) -> tuple[float, float]:
     joined: tuple[Tensor, Tensor] | None = None
     for k_part, v_part in zip(k.chunk(ranks, 2), v.chunk(ranks, 2), strict=True):
         kv = sage.prepare(k_part, v_part, INT8, emulated=True)
-        out, lse = sage.attend(q, kv, None, False, 0, None, torch.float32, emulated=True)
+        out, lse = sage.attend(
+            q, kv, None, False, 0, q.shape[-1] ** -0.5, torch.float32, emulated=True
+        )
         if not corrected and kv.k_mean is not None:
             lse = lse - (q @ kv.k_mean[..., None])[..., 0] * 128**-0.5
         joined = (out, lse) if joined is None else reference.merge(*joined, out, lse)
