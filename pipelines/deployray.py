@@ -16,7 +16,7 @@ from .deploygateway import container, policy, service
 from .deploynode import GPU, cpus
 from .deploywatch import watching
 from .graph import Graph, Node
-from .runtimes.raydeploy import check, place_of
+from .runtimes.raydeploy import app_of, check, place_of
 
 RAY_VERSION = "2.60.0"
 """What the image has; KubeRay chooses probes by it."""
@@ -88,7 +88,7 @@ def serve_config(naming: Naming, nodes: list[Node]) -> str:
     tls = {"tls_dir": "/etc/motet-tls"} if naming.settings.tls_secret else {}
     applications = [
         {
-            "name": f"motet-{naming.graph.name}-{node.name}",
+            "name": app_of(naming.graph.name, node.name),
             "route_prefix": None,
             "import_path": APP,
             "args": {

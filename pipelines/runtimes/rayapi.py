@@ -11,6 +11,7 @@ from typing import Any
 os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
 ray: Any = importlib.import_module("ray")
 serve: Any = importlib.import_module("ray.serve")
+_state: Any = importlib.import_module("ray._private.state")
 _exceptions: Any = importlib.import_module("ray.serve.exceptions")
 
 RayError: type[Exception] = ray.exceptions.RayError
@@ -50,6 +51,18 @@ def running() -> set[str]:
     """The names of the applications that run."""
     seen: Any = serve.status()
     return {name for name, app in seen.applications.items() if _name(app.status) == "RUNNING"}
+
+
+def job() -> str:
+    """The job that Ray takes this process for, in hex. It is never another's, and over with the
+    process, however that ends.
+    """
+    return str(ray.get_runtime_context().get_job_id())
+
+
+def dead_jobs() -> set[str]:
+    """The jobs whose processes are over, as far as the cluster remembers them."""
+    return {one["JobID"] for one in _state.jobs() if one["IsDead"]}
 
 
 def deployed() -> set[str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from .rayapi import deployed, ray, serve
+from .rayapi import dead_jobs, deployed, job, ray, serve
+from .raydeploy import job_of
 from .raynode import RayNode
 
 logger = logging.getLogger("motet")
@@ -28,10 +29,17 @@ class Cluster:
     def __init__(self) -> None:
         self.users = 0
         self._own = False
-        self._control = ThreadPoolExecutor(1, thread_name_prefix="ray control")
+        self._numbers = itertools.count(1)
+        self._control: ThreadPoolExecutor | None = None
+
+    def number(self) -> int:
+        """Tells one user from the others of this process."""
+        return next(self._numbers)
 
     async def do(self, work: Callable[[], Result]) -> Result:
         """Do something that blocks."""
+        if self._control is None:
+            self._control = ThreadPoolExecutor(1, thread_name_prefix="ray control")
         return await asyncio.get_running_loop().run_in_executor(self._control, work)
 
     def join(self, address: str | None, *, serving: bool = True) -> None:
@@ -54,12 +62,14 @@ class Cluster:
         if serving:
             serve.start(proxy_location="Disabled")
 
-    def sweep(self, pipeline: str) -> None:
-        """Delete the later versions of a pipeline's nodes that a process which died has left."""
-        left = re.compile(rf"motet-{re.escape(pipeline)}-.+-v\d+")
-        for app in deployed():
-            if left.fullmatch(app):
-                serve.delete(app)
+    def server(self, number: int) -> str:
+        """What applications are named after that this process, once it has joined, deploys."""
+        return f"{job()}.{number}"
+
+    def sweep(self) -> None:
+        """End the applications of servers that have died. Blocks until their places are free."""
+        dead = dead_jobs()
+        _end({app for app in deployed() if job_of(app) in dead})
 
     async def release(self, nodes: Iterable[RayNode]) -> None:
         """One runtime less has it, and nobody these nodes. Waits for what was begun before, a
@@ -68,8 +78,9 @@ class Cluster:
         self.users -= 1
         gone = list(nodes)
         await self.do(lambda: self._leave(gone, last=not self.users))
-        if not self.users:
+        if not self.users and self._control is not None:
             self._control.shutdown(wait=False)
+            self._control = None
 
     def _leave(self, nodes: list[RayNode], *, last: bool) -> None:
         if not ray.is_initialized():
@@ -81,12 +92,20 @@ class Cluster:
             ray.shutdown()
             self._own = False
             return
-        ours = {node.app for node in nodes if node.ours} & deployed()
-        for app in ours:
-            serve.delete(app, _blocking=False)
-        until_s = time.monotonic() + LEAVE_S
-        while left := ours & deployed():
-            if time.monotonic() > until_s:
-                logger.warning("%s: Ray takes long to end them", ", ".join(sorted(left)))
-                return
-            time.sleep(0.2)
+        _end({node.app for node in nodes if node.ours} & deployed())
+
+
+def _end(apps: set[str]) -> None:
+    """End applications and wait until they are gone."""
+    for app in apps:
+        serve.delete(app, _blocking=False)
+    until_s = time.monotonic() + LEAVE_S
+    while left := apps & deployed():
+        if time.monotonic() > until_s:
+            logger.warning("%s: Ray takes long to end them", ", ".join(sorted(left)))
+            return
+        time.sleep(0.2)
+
+
+CLUSTER = Cluster()
+"""The one that a process may have joined: Ray knows no second."""

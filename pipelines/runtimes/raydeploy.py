@@ -1,7 +1,8 @@
-"""A node as a Ray Serve deployment: its settings translated, what has no translation refused."""
+"""A node as a Ray Serve deployment: its name, its settings translated or refused."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...components.base import Setup
@@ -22,8 +23,6 @@ def check(graph: Graph) -> None:
     flaws: list[Flaw] = []
     for name, node in graph.nodes.items():
         spec = node.spec
-        if spec.queue.order != "fifo":
-            flaws.append(Flaw(f"nodes.{name}.queue.order", "Ray Serve's queues have no priorities"))
         if not spec.preload and spec.scale.min_replicas > 0:
             flaws.append(
                 Flaw(
@@ -34,6 +33,20 @@ def check(graph: Graph) -> None:
             )
     if flaws:
         raise SpecError(flaws, file=f"{graph.name} on ray")
+
+
+def app_of(pipeline: str, node: str, *, server: str = "", version: str = "1") -> str:
+    """The name of a node's application. A `server` deploys it for itself alone, and is named as its
+    cluster named it when it joined; without one all who serve the pipeline share it.
+    """
+    own = f"-job-{server}" if server else ""
+    return f"motet-{pipeline}-{node}{own}" + (f"-v{version}" if version != "1" else "")
+
+
+def job_of(app: str) -> str | None:
+    """The job of Ray's whose server deployed an application for itself, from its name."""
+    found = re.fullmatch(r"motet-.+-job-([0-9a-f]+)\.\d+(-v.+)?", app)
+    return found[1] if found else None
 
 
 def place_of(node: str) -> str:

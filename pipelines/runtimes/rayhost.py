@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ...components.base import Context
 from ...components.errors import ComponentFailed, MotetError
@@ -15,8 +16,8 @@ from .mux import Hop, MutualTls
 class RayHost:
     """One replica: the connection that all leases of it share. `draining` is set once it goes."""
 
-    def __init__(self, replica: str, hop: Hop) -> None:
-        self.replica = replica
+    def __init__(self, name: str, hop: Hop) -> None:
+        self.name = name
         self.hop = hop
         self.leases = 0
         self.draining = asyncio.Event()
@@ -37,7 +38,7 @@ class RayHost:
         except MotetError as error:
             if calls.lost is not None and error is calls.lost:
                 raise ComponentFailed(
-                    f"replica {self.replica} is gone: {error}", where=node
+                    f"replica {self.name} is gone: {error}", where=node
                 ) from error
             raise
 
@@ -51,26 +52,39 @@ class RayHosts:
         self._opening: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._states: Mapping[str, str] = {}
 
-    async def connected(self, granted: Mapping[str, str]) -> RayHost:
-        """The replica that a lease was granted of.
+    async def connected(self, replica: str, doors: Sequence[tuple[str, str]]) -> RayHost:
+        """The replica that a lease was granted of; the first of its doors that opens is taken.
 
         Raises:
-            ComponentFailed: nobody serves at its address, or another one does.
+            ComponentFailed: nobody serves there, or another one does.
         """
-        replica, incarnation = granted["replica"], granted["incarnation"]
         async with self._opening[replica]:
             host = self._hosts.get(replica)
             if host is not None and not host.lost:
                 return host
             await self._forget_lost()
-            hop = Hop(granted["address"], tls=self._tls, shared_memory=False)
-            hello = await hop.open()
-            if hello.incarnation != incarnation:
-                await hop.close()
-                raise ComponentFailed(f"{granted['address']} is another replica now")
-            host = self._hosts[replica] = RayHost(replica, hop)
+            host = self._hosts[replica] = RayHost(replica, await self._through(doors))
             self._mark(host)
             return host
+
+    async def _through(self, doors: Sequence[tuple[str, str]]) -> Hop:
+        """A socket that this host hasn't, or another one of the same name, is passed by."""
+        wrong = ComponentFailed("it has no door that opens from here")
+        for address, incarnation in doors:
+            _, unix, path = address.partition("unix:")
+            if unix and not os.access(path, os.W_OK):
+                continue
+            hop = Hop(address, tls=self._tls)
+            try:
+                hello = await hop.open()
+            except ComponentFailed as error:
+                wrong = error
+                continue
+            if hello.incarnation == incarnation:
+                return hop
+            await hop.close()
+            wrong = ComponentFailed(f"{address} is another replica now")
+        raise wrong
 
     async def _forget_lost(self) -> None:
         for replica in [replica for replica, host in self._hosts.items() if host.lost]:
@@ -84,7 +98,7 @@ class RayHosts:
             self._mark(host)
 
     def _mark(self, host: RayHost) -> None:
-        if self._states.get(host.replica) == "draining":
+        if self._states.get(host.name) == "draining":
             host.draining.set()
 
     def leases(self, replica: str) -> int:

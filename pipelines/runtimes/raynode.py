@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 from ...components.base import Context, Setup
-from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, Overloaded
+from ...components.errors import ComponentFailed, DeadlineExceeded, Overloaded
 from ..graph import Node
 from .base import NodeStatus, ReplicaStatus
 from .mux import MutualTls
-from .rayapi import DeploymentUnavailableError, RayActorError, RayError, serve
-from .raydeploy import options
+from .rayapi import DeploymentUnavailableError, RayActorError, RayError, job, serve
+from .raydeploy import app_of, options
 from .rayhost import RayHost, RayHosts
+from .rayleases import Granted, Leases
 from .rayreplica import Replica
 
-AT_ONCE_S = 1.0
 AGAIN_S = 0.1
 
 
@@ -37,19 +37,21 @@ class RayNode:
         tls: MutualTls | None,
         version: str = "1",
     ) -> None:
+        self.pipeline = pipeline
         self.node = node
         self.setup = setup
         self.version = version
         self.users = 0
-        self.ours = True
-        self.app = f"motet-{pipeline}-{node.name}" + (f"-v{version}" if version != "1" else "")
+        self.ours = False
+        self.app = app_of(pipeline, node.name)
         self._drain_s = drain_s
         self._tls = tls
         name = "motet-" + pipeline.replace(".", "-").replace("_", "-")
         self._hosts = RayHosts(replace(tls, name=name) if tls is not None else None)
         self._handle: Any = None
         self._states: Mapping[str, str] = {}
-        self._active = self._queued = self._refused = 0
+        self._active = self._refused = 0
+        self._leases = Leases(node.spec.queue, self._first_that_lives, where=node.name)
 
     @property
     def deployed(self) -> bool:
@@ -62,17 +64,17 @@ class RayNode:
         made = serve.deployment(name=self.node.name, **settings)(Replica)
         return made.bind(self.node.spec.use, self.setup, self._tls)
 
-    @property
-    def target(self) -> Any:
-        """The application, as `serve.run_many` takes it."""
+    def target(self, server: str) -> Any:
+        """The application, as `serve.run_many` takes it, under a name that is the server's own: it
+        is taken down with the last runtime that has it.
+        """
+        self.ours = True
+        self.app = app_of(self.pipeline, self.node.name, server=server, version=self.version)
         return serve.RunTarget(self.bound(), name=self.app, route_prefix=None)
 
-    def runs(self, handle: Any, *, ours: bool = True) -> None:
-        """The application runs and is called by this handle; `ours` is taken down with the last
-        runtime that has it.
-        """
+    def runs(self, handle: Any) -> None:
+        """The application runs and is called by this handle."""
         self._handle = handle.options(stream=True)
-        self.ours = ours
 
     def saw(self, states: Mapping[str, str]) -> None:
         """These are its replicas now, by id, with their states."""
@@ -81,21 +83,21 @@ class RayNode:
 
     @asynccontextmanager
     async def lease(self, context: Context, *, wait: bool = True) -> AsyncGenerator[RayHost]:
-        """Hold a lease of a replica; its end revokes it.
+        """Hold a lease of a replica; its end revokes it. Without `wait` only a place is taken that
+        is known to be free, however long Ray takes to grant it.
 
         Raises:
-            Overloaded: the queue is full, no place came free in time, or (unless `wait`) at once.
+            Overloaded: the queue is full, no place came free in time, or (unless `wait`) none is.
             DeadlineExceeded: the context's deadline passed.
             ComponentFailed: no replica can be had.
         """
         queue, left_s = self.node.spec.queue, context.remaining_s()
-        most_s = queue.max_wait_s if wait else AT_ONCE_S
-        held, host = await self._granted(
+        granted = await self._granted(
             context,
             bound=queue.bound if wait else 0,
-            patience_s=most_s if left_s is None else min(left_s, most_s),
+            patience_s=queue.max_wait_s if left_s is None else min(left_s, queue.max_wait_s),
         )
-        keeping = asyncio.create_task(_keep(held), name=f"lease of {self.node.name}")
+        host = granted.host
         self._active += 1
         host.leases += 1
         try:
@@ -103,9 +105,8 @@ class RayNode:
         finally:
             host.leases -= 1
             self._active -= 1
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
-            held.cancel()
+            # Nothing is awaited before: a run that is cancelled twice would leave it held.
+            granted.held.cancel()
 
     @property
     def _free(self) -> int:
@@ -114,18 +115,15 @@ class RayNode:
         places = (self.setup.concurrency - self._hosts.leases(one) for one in ready)
         return sum(max(0, free) for free in places)
 
-    async def _granted(
-        self, context: Context, *, bound: int, patience_s: float
-    ) -> tuple[Any, RayHost]:
-        """Wait for a lease, as long as the queue and the deadline allow, and connect."""
+    async def _granted(self, context: Context, *, bound: int, patience_s: float) -> Granted:
+        """Wait for a lease, as long as the queue and the deadline allow."""
         where = self.node.name
-        if self._queued >= self._free + bound:
+        if len(self._leases) >= self._free + bound:
             self._refused += 1
             raise Overloaded("the queue is full", where=where, retry_after_s=1)
-        self._queued += 1
         try:
             async with asyncio.timeout(patience_s):
-                return await self._first_that_lives()
+                return await self._leases.get(context)
         except TimeoutError as error:
             self._refused += 1
             left_s = context.remaining_s()
@@ -134,19 +132,17 @@ class RayNode:
             raise Overloaded(f"no place came free in {patience_s:g} s", where=where) from error
         except (RayError, DeploymentUnavailableError, StopAsyncIteration) as error:
             raise ComponentFailed(f"no replica: {error}", where=where) from error
-        finally:
-            self._queued -= 1
 
-    async def _first_that_lives(self) -> tuple[Any, RayHost]:
+    async def _first_that_lives(self) -> Granted:
         """Ask until the lease is one of a replica that answers and stays: Ray may not know yet
         that one is dead or going, and nothing has been sent to it, so to ask again is safe.
         """
         while True:
-            held: Any = self._handle.lease.remote()
+            held: Any = self._handle.lease.remote(job())
             try:
-                host = await self._hosts.connected(await anext(aiter(held)))
+                host = await self._hosts.connected(*await anext(aiter(held)))
                 if not host.draining.is_set():
-                    return held, host
+                    return Granted(held, host)
             except (RayActorError, ComponentFailed):
                 await asyncio.sleep(AGAIN_S)
             except BaseException:
@@ -173,14 +169,15 @@ class RayNode:
             use=self.node.spec.use,
             replicas=replicas,
             active=self._active,
-            queued=self._queued,
+            queued=len(self._leases),
             concurrency=self.setup.concurrency,
             refused=self._refused,
             version=self.version,
         )
 
     async def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections; runs that wait fail. Idempotent."""
+        await self._leases.close()
         await self._hosts.close()
 
     def forget(self) -> None:
@@ -188,10 +185,3 @@ class RayNode:
         handle, self._handle = self._handle, None
         if handle is not None:
             handle.shutdown()
-
-
-async def _keep(held: AsyncIterator[Any]) -> None:
-    """Take a lease's signs of life, so that they don't pile up; the hop tells when it's lost."""
-    with suppress(RayError, MotetError):
-        async for _ in held:
-            pass

@@ -3,42 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 from ...components import registry
 from ...components.base import Component, Context, Setup, closing
 from ...components.frames import Frame
+from ...components.wire.folders import OwnedFolder
 from .mux import HopServer, MutualTls
-from .rayapi import ray, serve
+from .rayapi import dead_jobs, ray, serve
 
-BEAT_S = 5.0
-"""How soon a lease whose holder has died is given up; each sign of life costs a call of Ray's."""
+LOOK_S = 5.0
+"""How often leases look whether their holders live."""
 
 
 class Replica:
     """Holds one component. A lease is a streaming call that stays open as long as the run: so Ray
-    counts it, scales by it, and drains it; the frames go straight to the hop's address.
+    counts it, scales by it, and drains it. The frames go straight to its doors: a unix socket for
+    whoever is on this host, unless certificates are to be shown, and a port.
     """
 
     async def __init__(self, use: str, setup: Setup, tls: MutualTls | None) -> None:
         self._node = setup.node
         self._id = str(serve.get_replica_context().replica_id.unique_id)
+        self._dead: set[str] = set()
+        self._looked_s = 0.0
         self._component: Component = await asyncio.to_thread(registry.build, use, setup)
         await self._component.load()
-        self._server = HopServer(self._run, node=setup.node, tls=tls)
-        host = ray.util.get_node_ip_address()
-        self._address = await self._server.start(f"{host}:0")
+        self._folder = OwnedFolder("motet-ray-", Path(tempfile.gettempdir()))
+        near = [] if tls is not None else [f"unix:{self._folder.path}/hop"]
+        self._servers: list[HopServer] = []
+        self._doors: list[tuple[str, str]] = []
+        for address in (*near, f"{ray.util.get_node_ip_address()}:0"):
+            server = HopServer(self._run, node=setup.node, tls=tls)
+            self._doors.append((await server.start(address), server.incarnation))
+            self._servers.append(server)
 
-    async def lease(self) -> AsyncIterator[dict[str, str]]:
-        """First where to connect and to whom; then signs of life, until closed."""
-        yield {
-            "replica": self._id,
-            "address": self._address,
-            "incarnation": self._server.incarnation,
-        }
-        while True:
-            await asyncio.sleep(BEAT_S)
-            yield {}
+    async def lease(self, job: str) -> AsyncIterator[tuple[str, list[tuple[str, str]]]]:
+        """Says whose it is, and its doors: where to connect, and which incarnation answers there,
+        the best one first. Then it is held until it's cancelled or its holder, the `job`, has died:
+        Ray goes on with calls whose callers are dead.
+        """
+        yield self._id, self._doors
+        while job not in self._dead:
+            await asyncio.sleep(LOOK_S)
+            await self._look()
+
+    async def _look(self) -> None:
+        """Look who has died; once for all leases."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._looked_s >= LOOK_S:
+            self._looked_s = now_s
+            self._dead = await asyncio.to_thread(dead_jobs)
 
     def check_health(self) -> None:
         """Called by Ray; a replica whose process lives and answers is well."""
@@ -51,5 +68,7 @@ class Replica:
                 yield frame
 
     async def __del__(self) -> None:
-        await self._server.stop()
+        for server in self._servers:
+            await server.stop()
+        self._folder.close()
         await self._component.close()

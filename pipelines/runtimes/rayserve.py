@@ -17,7 +17,7 @@ from .local import setup_of
 from .moving import hosted
 from .mux import MutualTls
 from .rayapi import RayError, replicas, serve
-from .raycluster import Cluster
+from .raycluster import CLUSTER
 from .raydeploy import check
 from .rayhost import RayHost
 from .raynode import RayNode
@@ -47,9 +47,8 @@ class RayRuntime:
         self.graph = graph
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._tls = tls
-        self._first = before is None
         self._open = False
-        self._cluster = before._cluster if before is not None else Cluster()
+        self._number = before._number if before is not None else CLUSTER.number()
         self._closing = asyncio.Event()
         self._poll: asyncio.Task[None] | None = None
         shares = share_cores(graph, float(os.cpu_count() or 1))
@@ -87,11 +86,11 @@ class RayRuntime:
             ComponentFailed: a deployment didn't come up; what it said is in the message.
         """
         self._open = True
-        self._cluster.users += 1
+        CLUSTER.users += 1
         for node in self._nodes.values():
             node.users += 1
         try:
-            await self._cluster.do(self._deploy)
+            await CLUSTER.do(self._deploy)
             await self._look()
         except BaseException:
             await self.close()
@@ -99,14 +98,14 @@ class RayRuntime:
         self._poll = asyncio.create_task(self._look_often(), name="ray status")
 
     def _deploy(self) -> None:
-        self._cluster.join(self._address)
-        if self._first:
-            self._cluster.sweep(self.graph.name)
+        CLUSTER.join(self._address)
+        CLUSTER.sweep()
+        server = CLUSTER.server(self._number)
         nodes = [node for node in self._nodes.values() if not node.deployed]
         if not nodes:
             return
         try:
-            handles = serve.run_many([node.target for node in nodes])
+            handles = serve.run_many([node.target(server) for node in nodes])
         except RuntimeError as error:
             where = self.graph.name
             raise ComponentFailed(f"the deployment failed: {error}", where=where) from error
@@ -124,9 +123,7 @@ class RayRuntime:
 
     async def _look(self) -> None:
         nodes = list(self._nodes.values())
-        seen = await self._cluster.do(
-            lambda: replicas({node.app: node.node.name for node in nodes})
-        )
+        seen = await CLUSTER.do(lambda: replicas({node.app: node.node.name for node in nodes}))
         for node in nodes:
             node.saw(seen.get(node.app, {}))
 
@@ -147,7 +144,7 @@ class RayRuntime:
             if not node.users:
                 gone.append(node)
         await asyncio.gather(*(node.close() for node in gone))
-        await self._cluster.release(gone)
+        await CLUSTER.release(gone)
 
     async def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context

@@ -15,6 +15,7 @@ from ..spec import NodeSpec
 from .local import setup_of
 from .mux import MutualTls
 from .rayapi import running, serve
+from .raycluster import CLUSTER
 from .raynode import RayNode
 from .rayserve import RayRuntime
 
@@ -63,7 +64,7 @@ class RayServiceRuntime(RayRuntime):
         until_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                self._cluster.join(self._address or "auto", serving=False)
+                CLUSTER.join(self._address or "auto", serving=False)
                 break
             except (ConnectionError, RuntimeError) as error:
                 # The raylet of this machine comes up beside us.
@@ -72,7 +73,7 @@ class RayServiceRuntime(RayRuntime):
         while missing := sorted({node.app for node in nodes} - running()):
             self._wait(until_s, f"Ray has no running application {', '.join(missing)}")
         for node in nodes:
-            node.runs(serve.get_app_handle(node.app), ours=False)
+            node.runs(serve.get_app_handle(node.app))
 
     def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> RayRuntime:
         """See `Runtime.successor`. Components are changed where they are deployed."""

@@ -209,10 +209,10 @@ def test_the_version_of_ray_is_that_of_the_image() -> None:
 
 
 def test_what_ray_or_kuberay_cannot_do_is_refused() -> None:
-    nodes = {"a": {"use": "fakes:Hear", "queue": {"order": "priority"}}}
+    nodes = {"a": {"use": "fakes:Hear", "preload": False}}
     edges = ["input -> a -> output"]
     for spec, path in (
-        ({"name": "t", "nodes": nodes, "edges": edges}, "nodes.a.queue.order"),
+        ({"name": "t", "nodes": nodes, "edges": edges}, "nodes.a.preload"),
         ({"name": "t" * 50, "nodes": {"a": {"use": "fakes:Hear"}}, "edges": edges}, "name"),
     ):
         with pytest.raises(SpecError) as caught:

@@ -124,6 +124,29 @@ async def test_a_full_queue_refuses_the_newest_and_serves_the_rest(
         assert pipeline.runtime.status()[0].refused == 2
 
 
+async def test_the_higher_priority_is_served_first(serve: Callable[..., Any]) -> None:
+    scale, queue = {"concurrency": 1}, {"order": "priority"}
+    async with serve(*ONE, scale=scale, queue=queue) as (pipeline, session):
+        served: list[int] = []
+
+        async def ask(priority: int) -> None:
+            async for _ in pipeline.ask(TextInput("x"), priority=priority):
+                served.append(priority)
+
+        def counts() -> tuple[int, int]:
+            (node,) = pipeline.runtime.status()
+            return node.active, node.queued
+
+        session.start(1, TextInput("sleep"))
+        await until(lambda: counts() == (1, 0))
+        async with asyncio.TaskGroup() as group:
+            for priority in (0, 2, 1):
+                group.create_task(ask(priority))
+            await until(lambda: counts() == (1, 3))
+            session.interrupt(1)
+    assert served == [2, 1, 0]
+
+
 async def test_a_run_cancelled_in_the_queue_leaves_no_trace(serve: Callable[..., Any]) -> None:
     async with serve(*ONE, scale={"concurrency": 1}) as (pipeline, session):
         session.start(1, TextInput("sleep"))

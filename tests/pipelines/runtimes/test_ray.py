@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,10 +80,11 @@ def test_settings_are_translated() -> None:
 
 
 def test_what_ray_cannot_do_is_refused_all_at_once() -> None:
-    made = graph(queue={"order": "priority"}, preload=False)
+    made = graph(preload=False)
+    made.nodes["b"] = replace(made.nodes["a"], name="b")
     with pytest.raises(SpecError) as caught:
         check(made)
-    assert [flaw.path for flaw in caught.value.flaws] == ["nodes.a.queue.order", "nodes.a.preload"]
+    assert [flaw.path for flaw in caught.value.flaws] == ["nodes.a.preload", "nodes.b.preload"]
 
 
 @pytest.mark.skipif(HAS_RAY, reason="Ray is installed")

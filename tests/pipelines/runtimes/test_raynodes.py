@@ -1,17 +1,14 @@
-"""The Ray runtime on several nodes: scaling cuts no conversation, a dead node costs what it ran."""
+"""The Ray runtime on several nodes: what others deployed is used, a dead node costs what it ran."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-import trustme
 import yaml
 
 from motet.components.base import Context
@@ -28,7 +25,7 @@ pytestmark = [
 ]
 
 
-def runtime(cluster: Any, tls: Any = None, **node: Any) -> Any:
+def runtime(cluster: Any, **node: Any) -> Any:
     from motet.pipelines.runtimes.rayserve import RayRuntime
 
     spec = {
@@ -40,19 +37,7 @@ def runtime(cluster: Any, tls: Any = None, **node: Any) -> Any:
         "edges": ["input -> a -> output", "conversation -> llm -> output"],
         "conversation": {},
     }
-    return RayRuntime(build(PipelineSpec.model_validate(spec)), address=cluster.address, tls=tls)
-
-
-def certificate(folder: Path, name: str) -> Any:
-    """Files of an authority of our own, and a certificate of it for a name."""
-    from motet.pipelines.runtimes.mux import MutualTls
-
-    authority = trustme.CA()
-    pair = authority.issue_cert(name)
-    authority.cert_pem.write_to_path(folder / "ca.crt")
-    pair.private_key_pem.write_to_path(folder / "tls.key")
-    pair.cert_chain_pems[0].write_to_path(folder / "tls.crt")
-    return MutualTls.of(folder)
+    return RayRuntime(build(PipelineSpec.model_validate(spec)), address=cluster.address)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
@@ -63,38 +48,6 @@ async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 
 def states(made: Any) -> list[str]:
     return [one.state for one in made.status()[0].replicas]
-
-
-async def pid(session: Session) -> int:
-    """The process of the session's standing run."""
-    await session.send(TextInput("pid"))
-    async with asyncio.timeout(60):
-        _, _, frame = await anext(session)
-    assert isinstance(frame, Data), frame
-    return frame.value
-
-
-async def test_conversations_outlive_the_replica_that_scaling_takes_away(
-    ray_cluster: Any, tmp_path: Path
-) -> None:
-    scale = {"max_replicas": 2, "concurrency": 2, "window_s": 2, "scale_down_delay_s": 2}
-    made = runtime(ray_cluster, certificate(tmp_path, "motet-nodes"), scale=scale)
-    async with Pipeline(made.graph, made) as pipeline, AsyncExitStack() as kept:
-        homes: dict[int, Session] = {}
-        async with AsyncExitStack() as gone:
-            for _ in range(4):
-                stack = AsyncExitStack()
-                session = await stack.enter_async_context(pipeline.session())
-                one = await pid(session)
-                if homes.setdefault(one, session) is session:
-                    kept.push_async_exit(stack)
-                else:
-                    gone.push_async_exit(stack)
-            assert len(homes) == 2, "two replicas, two sessions on each"
-        await until(lambda: states(made) == ["ready"])
-        left = {await pid(session) for session in homes.values()}
-        assert len(left) == 1, "those of the replica that went have moved"
-        assert left < homes.keys()
 
 
 async def test_what_a_ray_service_deployed_is_used_and_left_there(ray_cluster: Any) -> None:

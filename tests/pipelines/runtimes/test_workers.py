@@ -8,7 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psutil
@@ -247,43 +247,3 @@ def test_shares_of_gpus() -> None:
     assert devices.take("d", 0.25) == {"CUDA_VISIBLE_DEVICES": "0"}
     with pytest.raises(MissingRequirement, match="needs 2 GPUs"):
         devices.take("e", 2)
-
-
-async def test_conversations_outlive_the_replica_that_scaling_takes_away() -> None:
-    """Their standing runs move between two turns, so that it goes long before its deadline."""
-    scale = {"max_replicas": 2, "concurrency": 2, "window_s": 0.4, "scale_down_delay_s": 0.4}
-    spec = {
-        "name": "t",
-        "nodes": {
-            "a": {"use": "workerfakes:Worker", "scale": scale},
-            "llm": {"use": "workerfakes:Talk"},
-        },
-        "edges": ["input -> a -> output", "conversation -> llm -> output"],
-        "conversation": {},
-    }
-    made = WorkersRuntime(build(PipelineSpec.model_validate(spec)), drain_s=3600.0)
-
-    async def pid(session: Session) -> object:
-        await session.send(TextInput("pid"))
-        async with asyncio.timeout(40):
-            _, _, frame = await anext(session)
-        assert isinstance(frame, Data), frame
-        return frame.value
-
-    async with serving(made) as pipeline, AsyncExitStack() as kept:
-        homes: dict[object, Session] = {}
-        async with AsyncExitStack() as gone:
-            for _ in range(4):
-                stack = AsyncExitStack()
-                session = await stack.enter_async_context(pipeline.session())
-                one = await pid(session)
-                if homes.setdefault(one, session) is session:
-                    kept.push_async_exit(stack)
-                else:
-                    gone.push_async_exit(stack)
-            assert len(homes) == 2, "two replicas, two sessions on each"
-        # One session is left on each, which is more than one replica's room is needed for.
-        await until(lambda: len(made.status()[0].replicas) == 1)
-        left = {await pid(session) for session in homes.values()}
-        assert len(left) == 1
-        assert left < homes.keys()
