@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 # Before numpy is first imported: its BLAS threads would spin beside the engines' own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# We never fork without exec; gRPC would log at every start of a process that it does nothing.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from ..components.errors import MotetError
 from .commands import (
@@ -35,6 +38,9 @@ Command = Callable[[argparse.Namespace], int]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; errors of ours, and what files and
     disks refuse, end it with their message and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding shows codes
+            stream.reconfigure(errors="backslashreplace")
     parsed = parser().parse_args(arguments)
     command: Command = parsed.command
     try:

@@ -65,9 +65,15 @@ class _Run:
         self._failed = 0
 
     async def all(self) -> int:
-        """Every file; 1 if one failed."""
+        """Every file; 1 if one failed.
+
+        Raises:
+            BadInput: two files would be written to one place.
+        """
+        files = list(dict.fromkeys(self._parsed.files))
+        self._check_targets(files)
         async with Pipeline(load(self._parsed.pipeline)) as pipeline, asyncio.TaskGroup() as group:
-            for file in self._parsed.files:
+            for file in files:
                 group.create_task(self._one(pipeline, file))
         return 1 if self._failed else 0
 
@@ -110,6 +116,17 @@ class _Run:
                     return frame.value
         raise ComponentFailed("it ended without a transcript", where=str(file))
 
+    def _check_targets(self, files: list[Path]) -> None:
+        taken: dict[Path, Path] = {}
+        for file in files:
+            target = self._target(file)
+            if target is not None and taken.setdefault(target, file) != file:
+                raise BadInput(
+                    f"{str(taken[target])!r} and {str(file)!r} would both become {str(target)!r};"
+                    " leave out --out, or transcribe them apart",
+                    where="--out",
+                )
+
     def _target(self, file: Path) -> Path | None:
         if self._parsed.stdout:
             return None
@@ -130,7 +147,7 @@ class _Run:
 def _write_whole(target: Path, body: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(f".{target.name}.new")
-    fresh.write_text(body)
+    fresh.write_text(body, encoding="utf-8")
     fresh.replace(target)
 
 

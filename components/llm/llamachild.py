@@ -86,9 +86,12 @@ class LlamaChild:
                 await self.stop()
                 raise
             if not line:
+                await self.ended(1.0)
+                status = process.returncode
                 await self.stop()
                 words.seek(0)
                 said = words.read().decode(errors="replace").strip()[-600:]
+                said = said or f"it ended with status {status}"
                 raise ComponentFailed(f"llama.cpp did not start: {said}", where=self._where)
         self.address = json.loads(line)["address"]
 

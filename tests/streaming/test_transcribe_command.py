@@ -134,6 +134,20 @@ def test_what_is_done_stays_unless_forced(speech, pipeline, tmp_path, capsys):
     assert "--force" in capsys.readouterr().err
 
 
+def test_two_files_never_become_one(pipeline, tmp_path, capsys):
+    same = [tmp_path / folder / "talk.wav" for folder in ("a", "b")]
+    for file in same:
+        file.parent.mkdir()
+        file.touch()
+    arguments = ["transcribe", *map(str, same), "--out", str(tmp_path), "--pipeline", pipeline]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert all(repr(str(file)) in said for file in same)
+    assert not list(tmp_path.glob("talk*"))
+
+
 def test_wrong_options_end_it_before_it_begins(pipeline, capsys):
     wrong = ("--min-speakers", 5, "--max-speakers", 2)
     assert run("transcribe", "x.wav", *wrong, "--pipeline", pipeline) == 2
