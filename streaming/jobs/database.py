@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
 from procrastinate import App, PsycopgConnector
@@ -32,6 +32,13 @@ _PATIENCE_S = 10.0
 _AWAY_PATIENCE_S = 3.0
 _RECONNECT_S = 3.0  # tried longer, the pauses grow to minutes; who asks next has it tried again
 _WATCH_S = 1.0
+
+
+_BY_INDEX: LiteralString = (
+    "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off"
+)
+"""Every query has its index, Procrastinate's too. The planner, which has no statistics of a table
+that has just grown, would rather read and sort all of it, for each job that is fetched."""
 
 
 class CheckedPool(AsyncConnectionPool[Kind]):
@@ -67,17 +74,14 @@ def _queue_pool(**settings: Any) -> CheckedPool[psycopg.AsyncConnection]:
         # What a crash of PostgreSQL may take back (a job fetched, finished, aborted in the queue)
         # is done again; what must hold is in `motet_jobs`, which is written through.
         await connection.execute("SET synchronous_commit = off")
+        await connection.execute(f"{_BY_INDEX}; SET enable_hashjoin = off")
 
     own: dict[str, Any] = {"check": None, "configure": configured}
     return CheckedPool[psycopg.AsyncConnection](**{**settings, **own})
 
 
 async def _by_index(connection: Connection) -> None:
-    """Every query here has its index; the planner, which has no statistics of a table that has just
-    grown, would rather read and sort all of it."""
-    await connection.execute(
-        "SET enable_sort = off; SET enable_seqscan = off; SET enable_bitmapscan = off"
-    )
+    await connection.execute(_BY_INDEX)
 
 
 class Database:

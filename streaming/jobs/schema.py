@@ -115,10 +115,6 @@ CREATE TABLE IF NOT EXISTS motet_delivery_log (
 QUEUE: LiteralString = """
 CREATE INDEX IF NOT EXISTS motet_queue_lock ON procrastinate_jobs (lock)
     WHERE status IN ('todo', 'doing');
-ALTER FUNCTION procrastinate_fetch_job_v2(character varying[], bigint)
-    SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off
-    SET enable_hashjoin = off SET enable_mergejoin = off;
 """
-"""How Procrastinate fetches a job: the first by its index of priorities, and others of its lock by
-ours. Without this the planner, which has no statistics of a queue that has just grown, reads and
-sorts all of it for each job, and for each of its rows a whole index."""
+"""Procrastinate looks for others of the same lock whenever it fetches, and has no index that begins
+with it: it reads a whole index for each job, which is as long as the queue."""
