@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 from caller import quiet, speech
+from openai import AsyncOpenAI
 from serving import listening
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -146,3 +148,26 @@ async def test_a_second_client_sees_the_call_and_takes_part() -> None:
             assert closed.value.rcvd.code == 1000
             async with connect(url + caller.call_id) as late:
                 assert json.loads(await late.recv())["error"]["code"] == "call_not_found"
+
+
+async def test_the_sdk_makes_a_call_by_a_form_joins_it_and_hangs_up() -> None:
+    with listening(create_app(make(api_keys=("k",)))) as at:
+        client = AsyncOpenAI(base_url=f"{at}/v1", api_key="k")
+        caller = WebCaller()
+        session: Any = {"type": "realtime", "instructions": "Sing.", **MANUAL}
+        made = await client.realtime.calls.create(sdp=await caller.offer(), session=session)
+        call_id = made.response.headers["location"].rpartition("/")[2]
+        await caller.connection.setRemoteDescription(
+            aiortc.RTCSessionDescription(made.text, "answer")
+        )
+        created = await caller.until("session.created")
+        assert created["session"]["instructions"] == "Sing."
+        assert created["session"]["audio"]["input"]["turn_detection"] is None
+        async with client.realtime.connect(call_id=call_id) as side:
+            assert (await side.recv()).type == "session.created"
+            caller.send("session.update", session={"instructions": "Hum."})
+            assert (await side.recv()).type == "session.updated"
+        await client.realtime.calls.hangup(call_id)
+        await asyncio.wait_for(caller.closed.wait(), 10)
+        await caller.close()
+        await client.close()
