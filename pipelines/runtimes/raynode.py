@@ -51,6 +51,7 @@ class RayNode:
         self._handle: Any = None
         self._states: Mapping[str, str] = {}
         self._active = self._refused = 0
+        self._unreached = ""
         self._leases = Leases(node.spec.queue, self._first_that_lives, where=node.name)
 
     @property
@@ -129,7 +130,8 @@ class RayNode:
             left_s = context.remaining_s()
             if left_s is not None and left_s <= 0:
                 raise DeadlineExceeded("the deadline passed in the queue", where=where) from error
-            raise Overloaded(f"no place came free in {patience_s:g} s", where=where) from error
+            why = f"; {self._unreached}" if self._unreached else ""
+            raise Overloaded(f"no place came free in {patience_s:g} s{why}", where=where) from error
         except (RayError, DeploymentUnavailableError, StopAsyncIteration) as error:
             raise ComponentFailed(f"no replica: {error}", where=where) from error
 
@@ -141,9 +143,11 @@ class RayNode:
             held: Any = self._handle.lease.remote(job())
             try:
                 host = await self._hosts.connected(*await anext(aiter(held)))
+                self._unreached = ""
                 if not host.draining.is_set():
                     return Granted(held, host)
-            except (RayActorError, ComponentFailed):
+            except (RayActorError, ComponentFailed) as error:
+                self._unreached = f"the last one granted can't be reached: {error}"
                 await asyncio.sleep(AGAIN_S)
             except BaseException:
                 held.cancel()
