@@ -97,6 +97,10 @@ class ClusterDiarizer(Diarizer):
         turns = timeline(work.windows, vectors @ centroids.T, work.spans, self._rules)
         return Diarization(turns, names(turns, centroids, known))
 
+    async def close(self) -> None:
+        await super().close()
+        self._encoder = self._vad = None
+
     def _reference(self, name: str, path: str) -> NDArray[np.float32]:
         """The voice of a known speaker."""
         assert self._encoder is not None

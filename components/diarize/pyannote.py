@@ -115,6 +115,10 @@ class PyannoteDiarizer(Diarizer):
         turns.sort(key=lambda turn: turn.start_s)
         return Diarization(turns, names(turns, voices, known, self._options.same_voice))
 
+    async def close(self) -> None:
+        await super().close()
+        self._pipeline = None
+
     def _run(
         self, path: str, name: str, bounds: dict[str, int], stop: threading.Event
     ) -> tuple[Any, NDArray[np.float32], list[str]]:

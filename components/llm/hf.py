@@ -251,7 +251,7 @@ class HfLlm(Component):
     async def close(self) -> None:
         if self.loop is not None:
             await self.loop.close()
-        self.loop = self._model = self._writer = None
+        self.loop = self._model = self._writer = self._guides = None
 
     def utilisation(self) -> float | None:
         """Share of the rows that are in use."""

@@ -137,11 +137,11 @@ async def test_a_stalled_server_fails_in_time(before: bytes, words: str) -> None
         await asyncio.sleep(30)
 
     options = {"first_token_timeout_s": 0.2, "between_tokens_timeout_s": 0.1, "retries": 0}
-    started = time.monotonic()
     async with served(talk, **options) as llm:
-        with pytest.raises(ComponentFailed, match=words):
-            await ask(llm, HELLO)
-        assert time.monotonic() - started < 2
+        # Far sooner than the server would speak.
+        async with asyncio.timeout(15):
+            with pytest.raises(ComponentFailed, match=words):
+                await ask(llm, HELLO)
 
 
 async def test_the_deadline_counts_before_the_servers_patience() -> None:
@@ -176,7 +176,7 @@ async def test_stopping_hangs_up_at_once(how: str) -> None:
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting
-        await asyncio.wait_for(hung_up.wait(), 1)
+        await asyncio.wait_for(hung_up.wait(), 15)
 
 
 async def test_a_connection_that_breaks_is_a_failure() -> None:
