@@ -27,7 +27,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """How sessions go: their mean length, and the mean time from one turn's end to the next."""
+    """How sessions go: their mean length, and the mean time from one turn's end to the next.
+
+    Where a pipeline takes requests, sessions are callers, who ask every `think_s` on average.
+    """
 
     session_s: float = 180.0
     think_s: float = 6.0
@@ -72,13 +75,18 @@ class Prices(BaseModel):
 
 
 def read_arrivals(
-    path: Path, *, peak_sessions: int | None, habits: Habits, seed: int = 0
+    path: Path,
+    *,
+    peak_sessions: int | None,
+    habits: Habits,
+    seed: int = 0,
+    requests: bool = False,
 ) -> tuple[list[Arrival], float]:
     """The arrivals of a trace, and how long it lasts in seconds.
 
     A CSV file with a header: `time_s,length_s` lists sessions one by one; `time_s,sessions` gives
-    how many run at a time, from which arrivals are drawn (Poisson, lengths exponential), scaled so
-    that its peak is `peak_sessions`.
+    how many run at a time, from which arrivals are drawn (see `drawn`), scaled so that its peak is
+    `peak_sessions`.
 
     Raises:
         SpecError: a column or number is wrong; with every line.
@@ -92,7 +100,7 @@ def read_arrivals(
     peak = max(row["sessions"] for row in rows) or 1.0
     scale = peak_sessions / peak if peak_sessions else 1.0
     levels = [(row["time_s"], row["sessions"] * scale) for row in rows]
-    return list(drawn(levels, habits, seed)), levels[-1][0]
+    return list(drawn(levels, habits, seed, requests=requests)), levels[-1][0]
 
 
 def _rows(path: Path) -> tuple[set[str], list[dict[str, float]]]:
@@ -120,27 +128,37 @@ def _rows(path: Path) -> tuple[set[str], list[dict[str, float]]]:
     return columns, rows
 
 
-def drawn(levels: list[tuple[float, float]], habits: Habits, seed: int) -> Iterator[Arrival]:
-    """Arrivals that keep about `levels` sessions running: (time in seconds, sessions), stepwise."""
+def drawn(
+    levels: list[tuple[float, float]], habits: Habits, seed: int, *, requests: bool = False
+) -> Iterator[Arrival]:
+    """Arrivals that keep about `levels` sessions running: (time in seconds, sessions), stepwise.
+
+    Poisson; lengths are exponential, those of `requests` 0. Sessions of the first level run
+    from the start.
+    """
     rng = random.Random(seed)
+    every_s = habits.think_s if requests else habits.session_s
+
+    def arrival(at_s: float) -> Arrival:
+        return Arrival(at_s, 0.0 if requests else rng.expovariate(1 / habits.session_s))
+
     steps = [*levels[1:], (levels[-1][0], 0.0)]
-    first, now_s = True, levels[0][0]
-    for (begin_s, level), (end_s, _) in zip(levels, steps, strict=True):
-        if first:
-            for _ in range(round(level)):
-                yield Arrival(begin_s, rng.expovariate(1 / habits.session_s))
-            first = False
-        now_s = begin_s
+    for _ in range(0 if requests else round(levels[0][1])):
+        yield arrival(levels[0][0])
+    for (now_s, level), (end_s, _) in zip(levels, steps, strict=True):
         while level > 0:
-            now_s += rng.expovariate(level / habits.session_s)
+            now_s += rng.expovariate(level / every_s)
             if now_s >= end_s:
                 break
-            yield Arrival(now_s, rng.expovariate(1 / habits.session_s))
+            yield arrival(now_s)
 
 
-def steady(sessions: int, seconds: float, habits: Habits, seed: int = 0) -> list[Arrival]:
-    """Arrivals that keep about so many sessions running."""
-    return list(drawn([(0.0, float(sessions)), (seconds, 0.0)], habits, seed))
+def steady(
+    sessions: int, seconds: float, habits: Habits, seed: int = 0, *, requests: bool = False
+) -> list[Arrival]:
+    """Arrivals that keep about so many sessions running; see `drawn`."""
+    levels = [(0.0, float(sessions)), (seconds, 0.0)]
+    return list(drawn(levels, habits, seed, requests=requests))
 
 
 def packed(needs: list[tuple[float, float]], prices: Prices) -> tuple[dict[str, int], float]:

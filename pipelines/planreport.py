@@ -130,13 +130,24 @@ class Planner:
 
 def one_more(graph: Graph, name: str) -> Graph:
     """The same graph with one replica more of a node, from the start on."""
-    node = graph.nodes[name]
-    scale = node.spec.scale
-    more = scale.model_copy(
-        update={"min_replicas": scale.min_replicas + 1, "max_replicas": scale.max_replicas + 1}
-    )
-    spec = node.spec.model_copy(update={"scale": more})
-    nodes = {**graph.nodes, name: Node(name, spec, node.accepts, node.emits)}
+    scale = graph.nodes[name].spec.scale
+    return _scaled(graph, {name: (scale.min_replicas + 1, scale.max_replicas + 1)})
+
+
+def one_each(graph: Graph) -> Graph:
+    """The same graph with one replica of each node, always."""
+    return _scaled(graph, dict.fromkeys(graph.nodes, (1, 1)))
+
+
+def _scaled(graph: Graph, replicas: Mapping[str, tuple[int, int]]) -> Graph:
+    """The same graph with other numbers of replicas, the fewest and the most, of some nodes."""
+    nodes = dict(graph.nodes)
+    for name, (fewest, most) in replicas.items():
+        node = graph.nodes[name]
+        update = {"min_replicas": fewest, "max_replicas": most}
+        scale = node.spec.scale.model_copy(update=update)
+        spec = node.spec.model_copy(update={"scale": scale})
+        nodes[name] = Node(name, spec, node.accepts, node.emits)
     return Graph(graph.spec, nodes, graph.edges)
 
 

@@ -24,14 +24,14 @@ Seconds = Annotated[float, Field(ge=0)]
 class Run(BaseModel):
     """One run of a component: how long to its first output, and how long it held its place.
 
-    `active` counts the runs on the replica while it ran, itself included.
+    `active` is how many the replica served while it ran, on average, itself included.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     first_s: Seconds
     busy_s: Seconds
-    active: Annotated[int, Field(ge=1)] = 1
+    active: Annotated[float, Field(ge=1)] = 1.0
 
 
 class NodeProfile(BaseModel):
@@ -82,11 +82,23 @@ class Profile(BaseModel):
 @dataclass(slots=True)
 class _Notes:
     active: int = 0
+    active_s: float = 0.0
+    noted_s: float = 0.0
     runs: list[Run] = field(default_factory=list[Run])
+
+    def change(self, by: int, now_s: float) -> float:
+        """So many runs more are active; the seconds of all runs so far, added up."""
+        self.active_s += self.active * (now_s - self.noted_s)
+        self.active += by
+        self.noted_s = now_s
+        return self.active_s
 
 
 class Recorded:
-    """A runtime that notes how long every run takes; it does what the runtime inside it does."""
+    """A runtime that notes how long every run takes; it does what the runtime inside it does.
+
+    Each node is to have one replica: runs are counted by node.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -105,19 +117,23 @@ class Recorded:
     ) -> AsyncIterator[Frame]:
         """Run and note the time to the first answer and to the end; failed runs aren't noted."""
         notes = self._notes.setdefault(node, _Notes())
-        notes.active += 1
-        active, started, first = notes.active, time.monotonic(), 0.0
+        started_s = time.monotonic()
+        first_s: float | None = None
+        before_s = notes.change(1, started_s)
         try:
             async with closing(self._runtime.call(node, frames, context)) as answers:
                 async for frame in answers:
-                    first = first or time.monotonic()
+                    if first_s is None:
+                        first_s = time.monotonic() - started_s
                     yield frame
-            ended = time.monotonic()
-            if len(notes.runs) < MAX_SAMPLES:
-                run = Run(first_s=(first or ended) - started, busy_s=ended - started, active=active)
-                notes.runs.append(run)
         finally:
-            notes.active -= 1
+            ended_s = time.monotonic()
+            active_s = notes.change(-1, ended_s) - before_s
+        busy_s = ended_s - started_s
+        if len(notes.runs) < MAX_SAMPLES:
+            active = max(1.0, active_s / busy_s) if busy_s else 1.0
+            first_s = busy_s if first_s is None else first_s
+            notes.runs.append(Run(first_s=first_s, busy_s=busy_s, active=active))
 
     def status(self) -> list[NodeStatus]:
         """What the runtime inside says."""
@@ -133,6 +149,10 @@ class Recorded:
         made = Recorded(self._runtime.successor(graph, version, fresh=fresh))
         made._notes = self._notes
         return made
+
+    def forget(self) -> None:
+        """Drop the runs noted so far; for when none is active."""
+        self._notes.clear()
 
     def profile(self, machine: str = "") -> Profile:
         """What was noted so far."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ...components.errors import MotetError
 from ...components.frames import Audio, End, Fault, Frame
 from ...pipelines import Graph, Pipeline
-from ...pipelines.plan import Simulation
+from ...pipelines.plan import Simulation, split
 from ...pipelines.planinputs import Arrival, Habits, steady
 from ...pipelines.planoutcome import NodeOutcome, Outcome
 from ...pipelines.profile import Profile
@@ -36,19 +37,25 @@ class Load:
     habits: Habits
     seed: int = 0
 
-    def arrivals(self) -> list[Arrival]:
+    def arrivals(self, graph: Graph) -> list[Arrival]:
         """The same each time."""
-        return steady(self.sessions, self.seconds, self.habits, self.seed)
+        requests = graph.spec.conversation is None
+        return steady(self.sessions, self.seconds, self.habits, self.seed, requests=requests)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of a load: percentiles of the time to a turn's first output, and mean replicas by node."""
+    """Of a load: percentiles of the time to a turn's first output, and mean replicas by node.
+
+    `p95_range_s` is where the 95th percentile of many such loads would be, by the turns of one
+    (95 % confidence).
+    """
 
     turns: int
     failed: int
     p50_s: float
     p95_s: float
+    p95_range_s: tuple[float, float]
     replicas: dict[str, float]
 
 
@@ -69,7 +76,7 @@ def planned(graph: Graph, profile: Profile, load: Load, cores: float) -> Found:
     }
     outcomes = [
         Simulation(graph, profile, places, habits=load.habits, seed=seed).run(
-            load.arrivals(), load.seconds
+            load.arrivals(graph), load.seconds
         )
         for seed in range(SEEDS)
     ]
@@ -79,6 +86,7 @@ def planned(graph: Graph, profile: Profile, load: Load, cores: float) -> Found:
         failed=round(statistics.mean(one.failed for one in found)),
         p50_s=statistics.mean(one.p50_s for one in found),
         p95_s=statistics.mean(one.p95_s for one in found),
+        p95_range_s=(min(one.p95_s for one in found), max(one.p95_s for one in found)),
         replicas={
             name: statistics.mean(one.replicas[name] for one in found) for name in graph.nodes
         },
@@ -86,11 +94,15 @@ def planned(graph: Graph, profile: Profile, load: Load, cores: float) -> Found:
 
 
 def _found(outcome: Outcome) -> Found:
+    turns = len(outcome.latencies_s)
+    # Ranks of an order statistic are binomial.
+    off = 1.96 * math.sqrt(0.95 * 0.05 / max(turns, 1))
     return Found(
-        turns=len(outcome.latencies_s),
+        turns=turns,
         failed=sum(node.refused + node.failed for node in outcome.nodes.values()),
         p50_s=outcome.percentile(0.5),
         p95_s=outcome.percentile(0.95),
+        p95_range_s=(outcome.percentile(max(0.0, 0.95 - off)), outcome.percentile(0.95 + off)),
         replicas={name: node.mean_replicas() for name, node in outcome.nodes.items()},
     )
 
@@ -124,18 +136,26 @@ class _Serving:
                     return
                 await self.turn(session, number)
 
+    async def warm(self) -> None:
+        """A first turn, which doesn't count; the load begins when it is over."""
+        async with self.pipeline.session() as session:
+            await self.turn(session, 1)
+        self.outcome, self.failed = Outcome({}), 0
+        self.began_s = time.monotonic()
+
     async def turn(self, session: Session, number: int) -> None:
-        """One turn to its end; notes how long its first output took."""
+        """One turn to its end; notes how long the first output of the last node took."""
         session.start(number, self.sample)
         asked_s, waits = time.monotonic(), True
-        async for which, _, frame in session:
+        last = split(self.pipeline.graph)[1][-1]
+        async for which, node, frame in session:
             if which != number:
                 continue
             if isinstance(frame, End):
                 return
             if isinstance(frame, Fault):
                 self.failed += 1
-            elif waits:
+            elif waits and node == last:
                 now_s, waits = time.monotonic(), False
                 self.outcome.latencies_s.append((now_s - self.began_s, now_s - asked_s))
 
@@ -156,8 +176,9 @@ async def serve(graph: Graph, runtime: str, sample: Frame, load: Load) -> Found:
     """
     async with Pipeline(graph, runtime_of(runtime, graph)) as pipeline:
         serving = _Serving(pipeline, sample, load, random.Random(load.seed))
+        await serving.warm()
         looking = asyncio.create_task(serving.look(), name="looks at the replicas")
-        sessions = [asyncio.create_task(serving.session(one)) for one in load.arrivals()]
+        sessions = [asyncio.create_task(serving.session(one)) for one in load.arrivals(graph)]
         try:
             if sessions:
                 await asyncio.wait(sessions, timeout=load.seconds)
@@ -168,8 +189,7 @@ async def serve(graph: Graph, runtime: str, sample: Frame, load: Load) -> Found:
         for error in results:
             if isinstance(error, MotetError):
                 raise error
-    found = _found(serving.outcome)
-    return Found(found.turns, serving.failed, found.p50_s, found.p95_s, found.replicas)
+    return replace(_found(serving.outcome), failed=serving.failed)
 
 
 def render(comparisons: list[Comparison]) -> str:
@@ -190,6 +210,8 @@ def render(comparisons: list[Comparison]) -> str:
             *((one.planned.replicas[name], one.served.replicas.get(name, 0.0)) for name in names),
         ]
         cells = [_cell(plan, real) for plan, real in values]
+        least_s, most_s = one.served.p95_range_s
+        cells[3] += f", by chance {least_s:.3g} to {most_s:.3g}"
         lines.append(f"| {one.load.sessions} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -7,6 +7,7 @@ import asyncio
 import os
 import platform
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...components.errors import BadInput
@@ -14,7 +15,7 @@ from ...components.frames import End, Fault, Frame, Generate, Message, Prompt, T
 from ...pipelines import Graph, Pipeline, load
 from ...pipelines.plan import Simulation
 from ...pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
-from ...pipelines.planreport import Planner, render
+from ...pipelines.planreport import Planner, one_each, render
 from ...pipelines.profile import Profile, Recorded
 from ...pipelines.runtimes import runtime_of
 from ...pipelines.runtimes.base import share_cores
@@ -29,18 +30,25 @@ SAMPLES: tuple[Frame, ...] = (
 )
 """What `motet bench profile` sends: the first that the graph takes."""
 
+TURNS = 40
+"""How many turns are measured at each number at once, at least."""
+
+FEWEST_ROUNDS = 4
+
 
 def add(commands: Commands) -> None:
     """`motet plan`."""
     command = commands.add_parser("plan", help="what a load needs, simulated: replicas, cost, p95")
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("--profile", type=Path, required=True, help="of `motet bench profile`")
-    command.add_argument("--sessions", type=int, help="sessions at once, at the peak")
+    command.add_argument(
+        "--sessions", type=int, help="at once at the peak; callers, where it takes requests"
+    )
     command.add_argument("--arrivals", type=Path, help="CSV: time_s,sessions or time_s,length_s")
     command.add_argument("--hours", type=float, default=1.0, help="without --arrivals: how long")
     command.add_argument("--p95", default="800ms", help="time to first output that is to be kept")
     command.add_argument("--session-s", type=float, default=180.0, help="mean length of a session")
-    command.add_argument("--think-s", type=float, default=6.0, help="mean time between turns")
+    command.add_argument("--think-s", type=float, default=6.0, help="mean time between turns (6)")
     command.add_argument("--prices", type=Path, help="YAML: machines and their prices")
     command.add_argument("--death-at-s", type=float, help="a machine dies then")
     command.add_argument("--seed", type=int, default=0, help="of the simulated day (0)")
@@ -51,13 +59,17 @@ def run_plan(parsed: argparse.Namespace) -> int:
     """Simulate and print; status 1 if the target isn't kept."""
     graph, profile = load(parsed.file), Profile.load(parsed.profile)
     habits = Habits(parsed.session_s, parsed.think_s)
-    seconds = parsed.hours * 3600
+    seconds, requests = parsed.hours * 3600, graph.spec.conversation is None
     if parsed.arrivals is not None:
         arrivals, seconds = read_arrivals(
-            parsed.arrivals, peak_sessions=parsed.sessions, habits=habits, seed=parsed.seed
+            parsed.arrivals,
+            peak_sessions=parsed.sessions,
+            habits=habits,
+            seed=parsed.seed,
+            requests=requests,
         )
     elif parsed.sessions:
-        arrivals = steady(parsed.sessions, seconds, habits, parsed.seed)
+        arrivals = steady(parsed.sessions, seconds, habits, parsed.seed, requests=requests)
     else:
         raise BadInput("say how many: --sessions N, or --arrivals FILE", where="plan")
     resources = share_cores(graph, float(os.cpu_count() or 1))
@@ -106,8 +118,10 @@ def add_profile(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet bench profile`."""
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("--out", type=Path, required=True, help="where the profile goes")
-    command.add_argument("--turns", type=int, default=40, help="turns at each level")
-    command.add_argument("--active", type=int, nargs="+", default=[1, 2, 4], help="turns at once")
+    command.add_argument("--turns", type=int, default=TURNS, help="turns at each level")
+    command.add_argument(
+        "--active", type=int, nargs="+", help="turns at once (1, 2, 4 ... to what a replica serves)"
+    )
     command.add_argument(
         "--runtime",
         choices=["local", "workers", "ray"],
@@ -131,9 +145,9 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("--profile", type=Path, help="of `motet bench profile`; else measured now")
     command.add_argument("--sessions", type=int, nargs="+", default=[2, 4, 8], help="at once")
-    command.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    command.add_argument("--seconds", type=float, default=75.0, help="of each load (75)")
     command.add_argument("--session-s", type=float, default=20.0, help="mean length of a session")
-    command.add_argument("--think-s", type=float, default=2.0, help="mean time between turns")
+    command.add_argument("--think-s", type=float, default=1.0, help="mean time between turns (1)")
     command.add_argument(
         "--runtime", choices=["workers", "ray"], default="workers", help="what serves (workers)"
     )
@@ -146,7 +160,7 @@ def run_comparison(parsed: argparse.Namespace) -> int:
 
     graph, cores = load(parsed.file), float(os.cpu_count() or 1)
     if parsed.profile is None:
-        profile = asyncio.run(measure(graph, 40, [1, 2, 4], parsed.runtime))
+        profile = asyncio.run(measure(graph, TURNS, runtime=parsed.runtime))
     else:
         profile = Profile.load(parsed.profile)
     found: list[Comparison] = []
@@ -171,28 +185,37 @@ def sample_of(graph: Graph) -> Frame:
     return sample
 
 
-async def measure(graph: Graph, turns: int, levels: list[int], runtime: str = "local") -> Profile:
-    """Run turns at each number at once, and note what every node's component takes.
+async def measure(
+    graph: Graph, turns: int, levels: Sequence[int] | None = None, runtime: str = "local"
+) -> Profile:
+    """Run turns on one replica of each node, `levels` at once (None: doubling, up to what a
+    replica serves), and note what every node's component takes.
 
-    No more at once than a replica serves: runs that waited would look slow.
+    No more at once than a replica serves: runs that waited would look slow. At each level at least
+    `turns`, and several of each that is at work; a first one, which warms up, isn't counted.
 
     Raises:
         BadInput: the graph takes none of the samples.
         MotetError: a turn failed.
     """
-    sample = sample_of(graph)
-    recorded = Recorded(runtime_of(runtime, graph))
-    async with Pipeline(graph, recorded) as pipeline:
+    sample, single = sample_of(graph), one_each(graph)
+    recorded = Recorded(runtime_of(runtime, single))
+    async with Pipeline(single, recorded) as pipeline:
         most = min(one.concurrency for one in recorded.status())
+        if levels is None:
+            levels = [*(2**power for power in range(most.bit_length())), most]
+        await _turns(pipeline, sample, iter(range(1)))
+        recorded.forget()
         for level in sorted({min(level, most) for level in levels}):
-            rounds = max(1, turns // level)
-            await asyncio.gather(*(_turns(pipeline, sample, rounds) for _ in range(level)))
+            left = iter(range(max(turns, FEWEST_ROUNDS * level)))
+            await asyncio.gather(*(_turns(pipeline, sample, left) for _ in range(level)))
         return recorded.profile(f"{platform.machine()}, {os.cpu_count()} cores")
 
 
-async def _turns(pipeline: Pipeline, sample: Frame, count: int) -> None:
+async def _turns(pipeline: Pipeline, sample: Frame, left: Iterator[int]) -> None:
+    """One turn after the other, as long as there are any left to begin."""
     async with pipeline.session() as session:
-        for turn in range(1, count + 1):
+        for turn, _ in enumerate(left, 1):
             session.start(turn, sample)
             async for number, node, frame in session:
                 if isinstance(frame, Fault):

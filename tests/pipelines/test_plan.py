@@ -63,7 +63,7 @@ def erlang_c_wait_s(rate: float, service_s: float, places: int) -> float:
 
 @pytest.mark.parametrize(("replicas", "concurrency", "load"), [(2, 1, 1.4), (2, 4, 5.5), (1, 3, 2)])
 def test_waits_are_those_of_queueing_theory(replicas: int, concurrency: int, load: float) -> None:
-    rng, count = random.Random(5), 20_000
+    rng, count = random.Random(5), 8_000
     runs = [Run(first_s=s, busy_s=s) for s in (rng.expovariate(10) for _ in range(4000))]
     service_s = statistics.mean(run.busy_s for run in runs)
     rate = load / service_s
@@ -237,9 +237,14 @@ def test_times(text: str, seconds: float) -> None:
 
 
 async def test_a_profile_is_measured_and_kept(tmp_path: Path) -> None:
-    made = graph("a", min_replicas=1)
-    found = await measure(made, turns=12, levels=[1, 3])
-    assert len(found.nodes["a"].runs) == 24
-    assert max(run.active for run in found.nodes["a"].runs) <= 3
+    llm = {"use": "fakes:Answer", "options": {"delay_s": 0.01}, "scale": {"max_replicas": 4}}
+    spec = {"name": "t", "nodes": {"llm": llm}, "edges": ["input -> llm -> output"]}
+    found = await measure(build(PipelineSpec.model_validate(spec)), turns=6, levels=[1, 3])
+    runs = found.nodes["llm"].runs
+    assert [run.active for run in runs[:6]] == pytest.approx([1.0] * 6)
+    assert len(runs[6:]) == 12, "several of each that is at work"
+    assert 2 < statistics.mean(run.active for run in runs[6:]) <= 3 + 1e-9
+    assert min(run.first_s for run in runs) >= 0.01
+    assert all(run.first_s <= run.busy_s for run in runs)
     found.save(tmp_path / "p.json")
     assert Profile.load(tmp_path / "p.json") == found

@@ -24,8 +24,8 @@ def graph(**options: Any) -> Graph:
 
 
 async def test_every_request_is_served_and_planned() -> None:
-    made, load = graph(), Load(4, 2.0, Habits(session_s=0.4), seed=3)
-    arrivals = len(load.arrivals())
+    made, load = graph(), Load(4, 2.0, Habits(think_s=0.4), seed=3)
+    arrivals = len(load.arrivals(made))
     assert arrivals > 10
     served = await serve(made, "local", PROMPT, load)
     plan = planned(made, PROFILE, load, cores=2.0)
@@ -38,7 +38,7 @@ async def test_every_request_is_served_and_planned() -> None:
 
 
 async def test_faults_are_counted_and_no_latency() -> None:
-    load = Load(2, 1.0, Habits(session_s=0.3), seed=1)
+    load = Load(2, 1.0, Habits(think_s=0.3), seed=1)
     served = await serve(graph(fail=True), "local", PROMPT, load)
     assert served.turns == 0
     assert served.failed > 0
@@ -46,9 +46,9 @@ async def test_faults_are_counted_and_no_latency() -> None:
 
 def test_the_table_says_how_far_off_the_plan_was() -> None:
     load = Load(4, 60.0, Habits())
-    found = [Found(100, 0, 0.5, one, {"llm": 2.0}) for one in (1.2, 1.0)]
+    found = [Found(100, 0, 0.5, one, (0.9, 1.3), {"llm": 2.0}) for one in (1.2, 1.0)]
     table = render([Comparison(load, *found)])
-    assert "1.2 planned, 1 served (+20%)" in table
+    assert "1.2 planned, 1 served (+20%), by chance 0.9 to 1.3 |" in table
     assert "0 planned, 0 served |" in table
     assert table.count("\n") == 2
 
@@ -59,9 +59,9 @@ async def test_a_conversation_thinks_between_its_turns() -> None:
     edges = ["input -> asr -> conversation", "conversation -> llm -> output"]
     spec = {"name": "t", "nodes": nodes, "edges": edges, "conversation": {}}
     made = build(PipelineSpec.model_validate(spec))
-    load = Load(3, 4.0, Habits(session_s=2.0, think_s=0.2), seed=2)
+    load = Load(4, 1.5, Habits(session_s=1.0, think_s=0.1), seed=2)
     served = await serve(made, "local", PROMPT, load)
     plan = planned(made, PROFILE, load, cores=2.0)
     assert served.failed == plan.failed == 0
-    assert len(load.arrivals()) < served.turns
-    assert len(load.arrivals()) < plan.turns
+    assert len(load.arrivals(made)) < served.turns
+    assert len(load.arrivals(made)) < plan.turns

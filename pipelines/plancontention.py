@@ -1,0 +1,135 @@
+"""Runs that share a replica: how much the number of them slows each, and when each is done."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from .planagenda import Agenda
+from .profile import Run
+
+FEW = 0.05
+"""The share of all runs below which those measured at about one number are left out: too few."""
+
+
+class Slowdown:
+    """How many times longer than alone something takes, by how many do it at once.
+
+    Known at ascending `levels` from mean times; between them it is interpolated, beyond the
+    highest it grows on as between the highest two. Never less than with fewer.
+    """
+
+    def __init__(self, levels: Sequence[float], means_s: Sequence[float], most: int) -> None:
+        known = np.maximum.accumulate(means_s)
+        counts = np.arange(1, most + 1)
+        times = np.interp(counts, levels, known)
+        if len(levels) > 1:
+            slope = (known[-1] - known[-2]) / (levels[-1] - levels[-2])
+            times += slope * np.maximum(0.0, counts - levels[-1])
+        alone_s = times[0] or 1.0
+        self._known = [float(max(1.0, one / alone_s)) for one in known]
+        self._by_count = [float(max(1.0, one / alone_s)) for one in times]
+
+    def at_level(self, index: int) -> float:
+        """The factor at a measured level."""
+        return self._known[index]
+
+    def of(self, active: int) -> float:
+        """The factor with so many at once, 1 to `most`."""
+        return self._by_count[active - 1]
+
+
+class Pace:
+    """How long a node's runs take by the number that its replica serves, from measured ones:
+    `first` slows the way to the first output, `rest` that from there to the end."""
+
+    def __init__(self, runs: Iterable[Run], most: int) -> None:
+        self._groups = by_active(runs)
+        self._levels = [statistics.fmean(run.active for run in group) for group in self._groups]
+        self.first, self.rest = (
+            Slowdown(self._levels, [statistics.fmean(map(of, one)) for one in self._groups], most)
+            for of in (_first_s, _rest_s)
+        )
+
+    def draw(self, active: int, chance: random.Random) -> tuple[float, float]:
+        """The way to the first output and the rest of a run that begins as one of `active`, in
+        the seconds that it would take alone: one that was measured at about that number."""
+        index = min(range(len(self._levels)), key=lambda at: abs(self._levels[at] - active))
+        run = chance.choice(self._groups[index])
+        return (
+            _first_s(run) / self.first.at_level(index),
+            _rest_s(run) / self.rest.at_level(index),
+        )
+
+
+def _first_s(run: Run) -> float:
+    return run.first_s
+
+
+def _rest_s(run: Run) -> float:
+    return max(0.0, run.busy_s - run.first_s)
+
+
+def by_active(runs: Iterable[Run]) -> list[list[Run]]:
+    """Runs that were among about as many, together (within a factor of about 1.4), fewest first;
+    without numbers that only a few were measured at."""
+    found: dict[int, list[Run]] = {}
+    for run in runs:
+        found.setdefault(round(2 * math.log2(run.active)), []).append(run)
+    enough = FEW * sum(map(len, found.values()))
+    return [found[key] for key in sorted(found) if len(found[key]) >= enough]
+
+
+class Strand:
+    """Work that goes on at once, all of it equally slowed by a factor that changes.
+
+    Processor sharing: one virtual clock, on which the end of a piece never moves.
+    """
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._slowed = 1.0
+        self._virtual_s = self._noted_s = 0.0
+        self._ends: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._armed = 0
+
+    def add(self, alone_s: float, then: Callable[[], None]) -> None:
+        """Begin a piece that takes `alone_s` if nothing slows it; `then` when it is done."""
+        self._advance()
+        heapq.heappush(self._ends, (self._virtual_s + alone_s, next(self._order), then))
+        self._arm()
+
+    def slow(self, factor: float) -> None:
+        """From now on everything takes `factor` times as long as alone."""
+        if factor != self._slowed:
+            self._advance()
+            self._slowed = factor
+            self._arm()
+
+    def _advance(self) -> None:
+        now_s = self._agenda.now_s
+        self._virtual_s += (now_s - self._noted_s) / self._slowed
+        self._noted_s = now_s
+
+    def _arm(self) -> None:
+        """See to the next end, in place of what was the next one until now."""
+        self._armed += 1
+        if self._ends:
+            left_s = (self._ends[0][0] - self._virtual_s) * self._slowed
+            armed = self._armed
+            self._agenda.at(self._agenda.now_s + left_s, lambda: self._end(armed))
+
+    def _end(self, armed: int) -> None:
+        if armed != self._armed:
+            return
+        ends_s, _, then = heapq.heappop(self._ends)
+        self._virtual_s, self._noted_s = ends_s, self._agenda.now_s
+        self._arm()
+        then()
