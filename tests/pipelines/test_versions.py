@@ -13,6 +13,7 @@ from versionfakes import Tag
 from motet.components.errors import ComponentFailed, MissingRequirement, MotetError, SpecError
 from motet.components.frames import Data, End, Fault, Frame, TextInput
 from motet.pipelines import Pipeline, build
+from motet.pipelines import versions as versions_module
 from motet.pipelines.canary import CanarySpec
 from motet.pipelines.graph import Graph
 from motet.pipelines.runtimes.base import Runtime
@@ -223,7 +224,8 @@ async def limited(session: Session) -> Any:
                 return
 
 
-async def test_a_client_that_does_not_leave_is_left() -> None:
+async def test_a_client_that_does_not_leave_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions_module, "LAST_WORDS_S", 0.1)
     async with Pipeline(graph()) as pipeline:
         versions = pipeline.versions
         session = pipeline.session()

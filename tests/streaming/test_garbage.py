@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from motet.streaming.garbage import Settling, settle_garbage
+from motet.streaming import garbage
+from motet.streaming.garbage import Settling
 
 
 class Model:
@@ -27,49 +28,45 @@ def as_it_was() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
-def settled() -> weakref.ref[Model]:
-    """A model that is not needed any more, after it was settled."""
+def test_settling_again_frees_what_was_kept() -> None:
     model = Model()
-    settle_garbage()
+    garbage.settle_garbage()
     kept = weakref.ref(model)
     del model
     gc.collect()
     assert kept() is not None, "nothing is to be shown: it was freed though it was settled"
-    return kept
-
-
-def test_settling_again_frees_it() -> None:
-    kept = settled()
-    settle_garbage()
+    garbage.settle_garbage()
     assert kept() is None
 
 
-async def test_it_waits_for_a_moment_without_sessions() -> None:
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Is set in place of the collector's work, which takes long where much is loaded."""
+    settled = asyncio.Event()
+    monkeypatch.setattr(garbage, "settle_garbage", settled.set)
+    monkeypatch.setattr(garbage, "LOOK_S", 0.001)
+    return settled
+
+
+async def test_it_waits_for_a_moment_without_sessions(seen: asyncio.Event) -> None:
     sessions = [1]
     settling = Settling(lambda: sessions[0])
     settling.start()
     try:
-        kept = settled()
         settling.ask()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert kept() is not None
+        await asyncio.sleep(0.02)
+        assert not seen.is_set()
         sessions[0] = 0
-        async with asyncio.timeout(20):
-            while kept() is not None:  # noqa: ASYNC110 - what is awaited is the collector
-                await asyncio.sleep(0.01)
+        await asyncio.wait_for(seen.wait(), 20)
     finally:
         await settling.close()
 
 
-async def test_it_does_not_wait_for_ever() -> None:
+async def test_it_does_not_wait_for_ever(seen: asyncio.Event) -> None:
     settling = Settling(lambda: 1, patience_s=0)
     settling.start()
     try:
-        kept = settled()
         settling.ask()
-        async with asyncio.timeout(20):
-            while kept() is not None:  # noqa: ASYNC110 - what is awaited is the collector
-                await asyncio.sleep(0.01)
+        await asyncio.wait_for(seen.wait(), 20)
     finally:
         await settling.close()

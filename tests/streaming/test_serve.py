@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from motet.streaming.bench.process import serving
+from motet.streaming.cli import main
 
 pytestmark = pytest.mark.slow
 
@@ -99,52 +101,63 @@ async def test_what_outlives_the_grace_is_told_to_come_back(pipeline: str) -> No
         assert socket.close_code == 1012
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "motet", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def run(*arguments: str) -> tuple[int, str, str]:
+    """A command's status, and what it says and complains; within this process, where modules are
+    loaded already."""
+    with redirect_stdout(StringIO()) as said, redirect_stderr(StringIO()) as complained:
+        try:
+            main(arguments)
+        except SystemExit as ended:
+            status = ended.code
+    assert isinstance(status, int)
+    return status, said.getvalue(), complained.getvalue()
 
 
 def test_beyond_loopback_without_a_key_it_says_how_to_make_one(pipeline: str) -> None:
-    done = run("serve", pipeline, "--host", "0.0.0.0")
-    assert done.returncode == 2
-    assert "motet keys add" in done.stderr
+    status, _, complained = run("serve", pipeline, "--host", "0.0.0.0")
+    assert status == 2
+    assert "motet keys add" in complained
 
 
 @pytest.mark.parametrize("flag", ["--port", "--grpc-port"])
-def test_a_taken_port_is_told_before_anything_loads(pipeline: str, flag: str) -> None:
+def test_a_taken_port_is_told_before_anything_loads(
+    pipeline: str, flag: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = run("serve", pipeline, "--port", "0", flag, port)
-    assert done.returncode == 2
-    assert f"{flag}: can't listen at port {port}" in done.stderr
-    assert "loading" not in done.stderr
+        status, _, complained = run("serve", pipeline, "--port", "0", flag, port)
+    assert status == 2
+    assert f"{flag}: can't listen at port {port}" in complained
+    assert "loading" not in caplog.text
 
 
 def test_check_tells_every_fault_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("name: x\nnodes:\n  a: {use: llm/lama}\n  b: {use: tts/hibary}\nedges: []\n")
-    done = run("check", str(file))
-    assert done.returncode == 1
-    assert f"{file}:3: nodes.a.use: 'llm/lama' is unknown; did you mean 'llm/llama'?" in done.stdout
-    assert f"{file}:4: nodes.b.use: 'tts/hibary' is unknown" in done.stdout
+    status, said, _ = run("check", str(file))
+    assert status == 1
+    assert f"{file}:3: nodes.a.use: 'llm/lama' is unknown; did you mean 'llm/llama'?" in said
+    assert f"{file}:4: nodes.b.use: 'tts/hibary' is unknown" in said
 
 
 def test_keys_are_made_listed_and_removed(tmp_path: Path) -> None:
     file = str(tmp_path / "keys.json")
-    key = run("keys", "add", "alice", "--keys-file", file).stdout.strip()
+    status, key, _ = run("keys", "add", "alice", "--keys-file", file)
+    assert status == 0
     assert key.startswith("mk-")
-    assert run("keys", "list", "--keys-file", file).stdout == "alice\n"
-    assert run("keys", "remove", "alice", "--keys-file", file).returncode == 0
-    assert run("keys", "add", "--keys-file", file).returncode == 2
+    assert run("keys", "list", "--keys-file", file) == (0, "alice\n", "")
+    assert run("keys", "remove", "alice", "--keys-file", file)[0] == 0
+    assert run("keys", "add", "--keys-file", file)[0] == 2
 
 
 async def test_status_shows_nodes_and_says_when_nobody_answers(pipeline: str) -> None:
     async with serving(pipeline) as (url, _):
         address = url.replace("ws", "http", 1)
-        shown = await asyncio.to_thread(run, "status", "--url", address)
-        assert shown.returncode == 0
-        assert "quiet: ready, 0 of 64 sessions" in shown.stdout
-        assert re.search(r"vad +vad/silero +1/1 +0/256", shown.stdout)
-    gone = run("status", "--url", address)
-    assert gone.returncode == 2
-    assert "no server answers" in gone.stderr
+        status, said, _ = await asyncio.to_thread(run, "status", "--url", address)
+        assert status == 0
+        assert "quiet: ready, 0 of 64 sessions" in said
+        assert re.search(r"vad +vad/silero +1/1 +0/256", said)
+    status, _, complained = await asyncio.to_thread(run, "status", "--url", address)
+    assert status == 2
+    assert "no server answers" in complained

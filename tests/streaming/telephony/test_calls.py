@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import json
 import re
 from collections import deque
@@ -25,7 +26,7 @@ hibari = pytest.importorskip("hibari")
 whisper = pytest.importorskip("faster_whisper")
 
 FRAME = 160  # samples in 20 ms
-SHORT = "A motet is a piece of music for several voices, each with words of its own."
+SHORT = "A motet is a piece of music for several voices."
 LONG = (
     "A motet is a piece of music for several voices. Each voice sings words of its own, and "
     "together they make one whole. It began eight hundred years ago, in Paris. Singers stood in a "
@@ -149,12 +150,14 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z]+", text.lower())
 
 
+@functools.cache
+def listener() -> Any:
+    return whisper.WhisperModel(str(locate("whisper-tiny-en")), compute_type="int8", cpu_threads=1)
+
+
 def heard_words(phone: Phone) -> list[str]:
-    engine = whisper.WhisperModel(
-        str(locate("whisper-tiny-en")), compute_type="int8", cpu_threads=1
-    )
     audio = soxr.resample(np.concatenate(phone.ear).astype(np.float32) / 32768, 8_000, 16_000)
-    segments, _ = engine.transcribe(audio, beam_size=1)
+    segments, _ = listener().transcribe(audio, beam_size=1)
     return words(" ".join(segment.text for segment in segments))
 
 
