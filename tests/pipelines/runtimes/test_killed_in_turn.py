@@ -35,7 +35,7 @@ def workers() -> set[int]:
 async def test_nothing_is_lost_but_what_was_under_way_on_the_killed_replica() -> None:
     made = WorkersRuntime(build(PipelineSpec.model_validate(SPEC)), drain_s=1.0)
     turns: list[tuple[float, float, list[Frame]]] = []
-    kills: list[float] = []
+    kills: list[tuple[float, float]] = []
     over = asyncio.Event()
 
     def ready() -> bool:
@@ -59,15 +59,20 @@ async def test_nothing_is_lost_but_what_was_under_way_on_the_killed_replica() ->
         for pid in workers():
             more = len(turns) + 12
             await until(lambda more=more: len(turns) >= more)
-            kills.append(time.monotonic())
+            killed_s = time.monotonic()
             os.kill(pid, signal.SIGKILL)
-            await until(lambda pid=pid: pid not in workers() and ready())
+            await until(lambda pid=pid: pid not in workers())
+            # A busy machine takes its time to end a process, and this one its turn to hear of it:
+            # until then it may be given a run.
+            await asyncio.sleep(0.02)
+            kills.append((killed_s, time.monotonic()))
+            await until(ready)
         over.set()
     assert len(kills) == 4
     faults = 0
     survived = 0
     for began_s, ended_s, frames in turns:
-        cut = any(began_s <= kill_s <= ended_s for kill_s in kills)
+        cut = any(began_s <= gone_s and killed_s <= ended_s for killed_s, gone_s in kills)
         if isinstance(frames[0], Fault):
             assert cut, "only what was under way may fail"
             assert frames[0].code == "component_failed"
