@@ -149,7 +149,8 @@ class Listener(uvicorn.Server):
             self._settling.start()
             settle_garbage()
             scheme = "https" if self.config.is_ssl else "http"
-            logger.info("listening at %s://%s:%d", scheme, self.config.host, self._port())
+            host = self._server.settings.url_host
+            logger.info("listening at %s://%s:%d", scheme, host, self._port())
 
     async def shutdown(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         """Drain, then close what is left."""

@@ -68,6 +68,11 @@ class Settings(BaseModel):
     tls_key: Path | None = None
 
     @property
+    def url_host(self) -> str:
+        """The host as URLs have it: IPv6 addresses in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         if self.host == "localhost":

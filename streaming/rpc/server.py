@@ -64,7 +64,7 @@ async def serving(
         ends.push_async_callback(made.stop, settings.shutdown_grace_s)
         await made.start()
         ends.push_async_callback(checks.enter_graceful_shutdown)
-        logger.info("gRPC at %s:%d", settings.host, bound)
+        logger.info("gRPC at %s:%d", settings.url_host, bound)
         watching = asyncio.create_task(_watch(server, checks), name="gRPC health")
         ends.push_async_callback(_end, watching)
         yield bound
@@ -109,7 +109,7 @@ def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
 
 def _bind(made: grpc.aio.Server, server: Server, port: int) -> int:
     settings = server.settings
-    address = f"{settings.host}:{port}"
+    address = f"{settings.url_host}:{port}"
     try:
         if settings.tls_cert and settings.tls_key:
             pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
