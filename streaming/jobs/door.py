@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ...components.errors import BadInput, MotetError
+from ...components.errors import BadInput, MotetError, Overloaded
 from ...pipelines.version import Stopping
 from ..auth import Principal
 from ..problems import of_error
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("motet")
 PACKAGES = ("procrastinate", "psycopg", "httpx_secure")
+AGAIN_S = 5.0
 
 
 class NoJobs(MotetError):
@@ -133,11 +134,12 @@ def _told(opened: asyncio.Future[Jobs]) -> None:
 def install(app: FastAPI) -> None:
     """Add the routes of jobs and webhooks, or those that say why there are none."""
     if can_run():
-        from psycopg import DataError
+        from psycopg import DataError, OperationalError
 
         from . import routes, webhookroutes
 
         app.add_exception_handler(DataError, unkept)
+        app.add_exception_handler(OperationalError, away)
         app.include_router(routes.router)
         app.include_router(webhookroutes.router)
     else:
@@ -148,6 +150,13 @@ async def unkept(request: Request, error: Exception) -> JSONResponse:
     """Ids and names that PostgreSQL can't hold, as those with a zero byte, are the client's."""
     del request
     return of_error(BadInput(f"PostgreSQL can't keep it: {str(error).splitlines()[0]}"))
+
+
+async def away(request: Request, error: Exception) -> JSONResponse:
+    """While the database is away, whatever needs it is to be asked for again."""
+    del request, error
+    message = "the database of jobs can't be reached now"
+    return of_error(Overloaded(message, where="jobs", retry_after_s=AGAIN_S))
 
 
 closed = APIRouter(include_in_schema=False)

@@ -21,12 +21,11 @@ from .database import Connection
 from .endpoints import add_once, checked_secret
 from .requests import JobRequest, Notify, job_json
 from .results import names
-from .routing import Route
 from .service import Jobs
 from .store import FINAL, Job, Json, NotFound, lock_request
 from .taking import digest, put, sources
 
-router = APIRouter(route_class=Route)
+router = APIRouter()
 
 
 class NotYet(MotetError):

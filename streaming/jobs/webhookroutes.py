@@ -12,11 +12,10 @@ from ..server import Server, principal_of, server_of
 from .deliveries import State
 from .requests import EndpointRequest, ReplayRequest, RotateRequest
 from .routes import jobs_of
-from .routing import Route
 from .service import Jobs
 from .store import NotFound
 
-router = APIRouter(route_class=Route)
+router = APIRouter()
 
 Ours = Annotated[Jobs, Depends(jobs_of)]
 Asker = Annotated[Principal, Depends(principal_of)]

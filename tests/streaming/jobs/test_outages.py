@@ -31,7 +31,8 @@ pytestmark = pytest.mark.timeout(120)
 @asynccontextmanager
 async def client_of(url: str | None, folder, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(data_dir=folder, database_url=url, **options)
-    app = create_app(Server.make([graph("slow", "Slow", step_s=0.05)], settings))
+    graphs = [graph("slow", "Slow", step_s=0.05), graph("videos", "Film")]
+    app = create_app(Server.make(graphs, settings))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(
@@ -77,7 +78,7 @@ async def test_a_worker_that_breaks_is_seen_and_its_job_goes_on(
     async with client_of(postgres, tmp_path, job_concurrency=2) as http:
         job = (await http.post("/v1/jobs", **upload("60"))).json()["id"]
         await running(http, job)
-        assert (await ready(http, True)) == {"ready": True, "pipelines": {"slow": True}}
+        assert (await ready(http, True)) == {"ready": True, "pipelines": {"slow": True, "videos": True}}
         assert await up_of(http) == {"webhooks": 1, "jobs worker 1": 1, "jobs sweep": 1}
         broken.set()
         await http.post("/v1/jobs", **upload("1"))
@@ -120,7 +121,7 @@ async def test_without_its_database_a_server_is_not_ready_and_says_so_to_clients
             await asyncio.to_thread(database.kill)
             down = (await ready(http, False))["down"]
             assert set(down) & {"jobs worker 1", "jobs sweep", "webhooks"}
-            paths = ("/v1/jobs", f"/v1/jobs/{job}", "/v1/webhooks")
+            paths = ("/v1/jobs", f"/v1/jobs/{job}", "/v1/webhooks", "/v1/videos")
             for answer in await asyncio.gather(*(http.get(path) for path in paths)):
                 assert answer.status_code == 503, answer.text
                 assert answer.headers["retry-after"]
