@@ -78,7 +78,10 @@ async def test_a_worker_that_breaks_is_seen_and_its_job_goes_on(
     async with client_of(postgres, tmp_path, job_concurrency=2) as http:
         job = (await http.post("/v1/jobs", **upload("60"))).json()["id"]
         await running(http, job)
-        assert (await ready(http, True)) == {"ready": True, "pipelines": {"slow": True, "videos": True}}
+        assert (await ready(http, True)) == {
+            "ready": True,
+            "pipelines": {"slow": True, "videos": True},
+        }
         assert await up_of(http) == {"webhooks": 1, "jobs worker 1": 1, "jobs sweep": 1}
         broken.set()
         await http.post("/v1/jobs", **upload("1"))
