@@ -12,13 +12,12 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from rpcserving import TONE, served, stream, wav
 
 from motet.components.wire import riva_asr_pb2 as asr
 from motet.components.wire import riva_asr_pb2_grpc, riva_tts_pb2_grpc
 from motet.components.wire import riva_common_pb2 as common
 from motet.components.wire import riva_tts_pb2 as tts
-
-from .test_rpc import TONE, served, stream, wav
 
 pytestmark = pytest.mark.timeout(40)
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import threading
-import wave
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,96 +13,22 @@ import pytest
 import rpcfakes
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from rpcserving import TONE, ask, client, served, stream, until, wav
 
 from motet.components.errors import BadInput, DeadlineExceeded, MotetError, Overloaded
 from motet.components.frames import (
-    Audio,
     Completed,
-    End,
-    Frame,
     Generate,
     Image,
-    MediaFile,
-    Message,
     Progress,
-    Prompt,
     TextDelta,
     TextInput,
     Usage,
 )
 from motet.components.wire import motet_pb2 as pb
 from motet.components.wire import motet_pb2_grpc
-from motet.pipelines import build
-from motet.pipelines.graph import Graph
-from motet.pipelines.spec import PipelineSpec
 from motet.streaming.client import AsyncClient, Client
-from motet.streaming.rpc.server import SERVICES, serving
-from motet.streaming.server import Server
-from motet.streaming.settings import Settings
-
-
-def graph(name: str, uses: dict[str, str], *edges: str, **extra: Any) -> Graph:
-    nodes = {node: {"use": f"rpcfakes:{use}"} for node, use in uses.items()}
-    spec = {"name": name, "nodes": nodes, "edges": list(edges), **extra}
-    return build(PipelineSpec.model_validate(spec))
-
-
-def graphs() -> list[Graph]:
-    return [
-        graph("hear", {"ears": "Ears"}, "input -> ears -> output"),
-        graph("say", {"mouth": "Mouth"}, "input -> mouth -> output"),
-        graph("think", {"brain": "Brain"}, "input -> brain -> output"),
-        graph("embed", {"space": "Space"}, "input -> space -> output"),
-        graph("paint", {"brush": "Brush"}, "input -> brush -> output"),
-        graph("talk", {"brain": "Brain", "mouth": "Mouth"}, "input -> brain -> mouth -> output"),
-    ]
-
-
-@asynccontextmanager
-async def served(**settings: Any) -> AsyncIterator[tuple[str, Server]]:
-    server = Server.make(graphs(), Settings(host="localhost", shutdown_grace_s=0.2, **settings))
-    for pipeline in server.pipelines.values():
-        await pipeline.__aenter__()
-    try:
-        async with serving(server, port=0) as port:
-            yield f"localhost:{port}", server
-    finally:
-        for pipeline in server.pipelines.values():
-            await pipeline.__aexit__(None, None, None)
-
-
-@asynccontextmanager
-async def client(**settings: Any) -> AsyncIterator[AsyncClient]:
-    async with served(**settings) as (address, _), AsyncClient(address) as made:
-        yield made
-
-
-def wav(samples: np.ndarray, rate_hz: int, channels: int = 1) -> bytes:
-    file = io.BytesIO()
-    with wave.open(file, "wb") as out:
-        out.setparams((channels, 2, rate_hz, 0, "NONE", ""))
-        out.writeframes(samples.astype("<i2").tobytes())
-    return file.getvalue()
-
-
-async def stream(*parts: Any, hold: asyncio.Event | None = None) -> AsyncIterator[Any]:
-    for part in parts:
-        yield part
-    if hold is not None:
-        await hold.wait()
-
-
-def ask(text: str) -> Prompt:
-    return Prompt((Message("user", text),), spoken=False)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what is awaited is another task's counter
-            await asyncio.sleep(0.005)
-
-
-TONE = np.full(24_000, 700, np.int16)
+from motet.streaming.rpc.server import SERVICES
 
 
 async def test_recognize_a_wav_file_and_raw_audio() -> None:
@@ -196,74 +118,6 @@ async def test_the_blocking_client_does_the_same() -> None:
                 assert caught.value.retry_after_s is None
 
         await asyncio.to_thread(work)
-
-
-async def test_run_a_session_of_a_pipeline() -> None:
-    async with client() as motet:
-        frames = [(1, TextInput("a", 5)), (2, TextInput("bc", 6)), (2, TextInput("d", 7))]
-        got = [one async for one in motet.run(stream(*frames), model="embed")]
-        ends = {turn for turn, _, frame in got if isinstance(frame, End)}
-        assert ends == {0, 1, 2}
-        vectors = [(turn, node, list(one.vector)) for turn, node, one in got if node]  # type: ignore[attr-defined]
-        assert sorted(vectors) == [
-            (1, "space", [1, 5]),
-            (2, "space", [1, 7]),
-            (2, "space", [2, 6]),
-        ]
-
-
-async def test_run_interrupts_and_finishes_turns() -> None:
-    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
-        stub: Any = motet_pb2_grpc.MotetStub(channel)
-        call = stub.Run(metadata=(("motet-model", "think"),))
-        prompt = pb.Prompt(messages=[pb.Message(role="user", text="wait")])
-        await call.write(pb.Frame(turn=1, prompt=prompt))
-        for _ in "wait":
-            assert (await call.read()).text_delta.text
-        await until(lambda: rpcfakes.Brain.running == 1)
-        await call.write(pb.Frame(turn=1, interrupt=pb.Interrupt()))
-        end = await call.read()
-        assert (end.turn, end.WhichOneof("kind"), end.end.interrupted) == (1, "end", True)
-        await until(lambda: rpcfakes.Brain.running == 0)
-        prompt.messages[0].text = "x"
-        await call.write(pb.Frame(turn=2, prompt=prompt))
-        await call.write(pb.Frame(turn=2, finish=pb.Finish()))
-        kinds = [(await call.read()).WhichOneof("kind") for _ in range(3)]
-        assert kinds == ["text_delta", "completed", "end"]
-        prompt.messages[0].text = "fail"
-        await call.write(pb.Frame(turn=3, prompt=prompt))
-        answers = [await call.read() for _ in range(6)]
-        assert answers[4].fault.code == "component_failed"
-        assert answers[5].WhichOneof("kind") == "end"
-        await call.done_writing()
-        assert (await call.read()).turn == 0
-        assert await call.read() is grpc.aio.EOF
-        assert await call.code() is grpc.StatusCode.OK
-
-
-async def test_run_one_component_without_its_graph() -> None:
-    async with client() as motet:
-        frames = stream((0, TextDelta("hi")))
-        got = [one async for one in motet.run(frames, model="talk", node="mouth")]
-        assert [type(frame) for _, _, frame in got] == [Audio, Audio, End]
-        with pytest.raises(BadInput, match="no node 'mouht'; did you mean 'mouth'"):
-            [one async for one in motet.run(stream(), model="talk", node="mouht")]
-
-
-@pytest.mark.parametrize(
-    ("frames", "model", "words"),
-    [
-        ([(1, TextInput("x"))], "nobody", "no pipeline 'nobody'; known: hear"),
-        ([(1, TextInput("x"))], "think", "no node of 'think' takes a TextInput"),
-        ([(0, MediaFile("/etc/passwd"))], "embed", "the file may not be read"),
-    ],
-)
-async def test_run_refuses_what_it_cannot_take(
-    frames: list[tuple[int, Frame]], model: str, words: str
-) -> None:
-    async with client() as motet:
-        with pytest.raises(BadInput, match=words):
-            [one async for one in motet.run(stream(*frames), model=model)]
 
 
 async def test_errors_carry_status_code_and_when_to_retry() -> None:
