@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -138,4 +138,9 @@ def word_from(shape: Mapping[str, Any]) -> Word:
 
 def full_text(segments: Sequence[Segment]) -> str:
     """The text of a whole transcript."""
-    return " ".join(segment.text.strip() for segment in segments if segment.text.strip())
+    return joined_text(segment.text for segment in segments)
+
+
+def joined_text(texts: Iterable[str]) -> str:
+    """The text of a whole transcript, from those of its segments."""
+    return " ".join(text.strip() for text in texts if text.strip())

@@ -107,16 +107,20 @@ class ChunkDecoder:
         stop: threading.Event,
         step: Literal["full"] | float | str,
     ) -> None:
-        """Decode once more what failed: at full length, as in training, or hotter."""
+        """Decode once more what failed: at full length, as in training, or hotter.
+
+        At full length a chunk takes twice the memory, so half as many go at once.
+        """
         failed = [place for place, one in enumerate(heard) if one.result.marks]
-        if not failed:
-            return
+        at_once = max(1, len(heard) // 2)
         temperature = ask.temperature if step == "full" else max(float(step), ask.temperature)
-        chunks = [heard[place].chunk for place in failed]
         hotter = replace(ask, temperature=temperature, context=())
-        fresh = self._once(chunks, hotter, vote, stop, full=True)
-        for place, new in zip(failed, fresh, strict=True):
-            heard[place] = _better(heard[place], new)
+        for start in range(0, len(failed), at_once):
+            some = failed[start : start + at_once]
+            chunks = [heard[place].chunk for place in some]
+            fresh = self._once(chunks, hotter, vote, stop, full=True)
+            for place, new in zip(some, fresh, strict=True):
+                heard[place] = _better(heard[place], new)
 
     def _smaller(
         self,
@@ -157,8 +161,7 @@ class ChunkDecoder:
         wanted = int(np.ceil((longest_s + _TAIL_S) * FRAMES_PER_S / 100)) * 100
         frames = _WINDOW_FRAMES if full else min(_WINDOW_FRAMES, max(wanted, _FEWEST_FRAMES))
         encoded = [self._encode(chunk, frames, stop) for chunk in chunks]
-        stacked = _view(np.stack(encoded))
-        languages = self._languages(stacked, chunks, vote)
+        languages = self._languages(encoded, chunks, vote)
         if stop.is_set():
             raise Stopped
         tokens = self._engine.tokens
@@ -168,7 +171,7 @@ class ChunkDecoder:
         ]
         limit = min(int(longest_s * _TOKENS_PER_S) + 12, 448 - len(prompts[0]))
         results = self._engine.model.generate(
-            stacked,
+            _view(np.stack(encoded)),
             prompts,
             beam_size=1 if ask.temperature else ask.beam_size,
             sampling_temperature=ask.temperature or 1.0,
@@ -191,12 +194,14 @@ class ChunkDecoder:
         mel = log_mel(to_float(chunk.pcm), mels=self._engine.mels, frames=frames)
         return np.asarray(self._engine.model.encode(_view(mel[None]), to_cpu=True))[0]
 
-    def _languages(self, encoded: Any, chunks: Sequence[Chunk], vote: LanguageVote) -> list[str]:
+    def _languages(
+        self, encoded: Sequence[Floats], chunks: Sequence[Chunk], vote: LanguageVote
+    ) -> list[str]:
+        """One by one: what the decoder keeps of a whole batch's sound would be 170 MB."""
         if vote.settled is not None:
             return [vote.settled] * len(chunks)
-        found = cast("list[list[tuple[str, float]]]", self._engine.model.detect_language(encoded))
-        heard = [{token.strip("<|>"): p for token, p in one} for one in found]
-        return vote.choose(heard, [chunk.speech_s for chunk in chunks])
+        found = [self._engine.detect_languages(_view(one[None]))[0] for one in encoded]
+        return vote.choose([dict(one) for one in found], [chunk.speech_s for chunk in chunks])
 
     def _read(self, chunk: Chunk, language: str, result: Any, ask: Ask, limit: int) -> ChunkText:
         ids = cast("list[int]", result.sequences_ids[0])

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..frames import Data, Segment
 from ..media_read import ReadReport
-from ..transcription import full_text, segment_json, word_from, word_json
+from ..transcription import joined_text, word_from, word_json
 from .file_chunks import Chunk
 from .file_decode import ChunkText
+from .file_kept import KeptSegments
 from .file_language import LanguageVote
 from .file_stitch import join, place_words, sentences
 
@@ -24,7 +25,7 @@ class Transcript:
     def __init__(self, tracks: int) -> None:
         self._tracks = tracks
         self._floors_s = [0.0] * tracks
-        self._segments: list[Segment] = []
+        self._kept = KeptSegments()
         self._marks: Counter[str] = Counter()
         self._marked: list[dict[str, Any]] = []
         self._chunks = 0
@@ -50,7 +51,7 @@ class Transcript:
                 text=join(group),
                 start_s=group[0].start_s,
                 end_s=group[-1].end_s,
-                index=len(self._segments) + len(segments),
+                index=len(self._kept) + len(segments),
                 speaker=speaker,
                 language=text.language,
                 logprob=round(text.logprob, 4),
@@ -62,23 +63,22 @@ class Transcript:
                 marks=text.marks,
             )
             segments.append(segment)
-        self._segments += segments
+        self._kept.add(segments)
         return segments
 
     def data(self, vote: LanguageVote, report: ReadReport, options: Mapping[str, Any]) -> Data:
         """The whole result, JSON-like."""
-        segments = sorted(self._segments, key=lambda one: one.start_s)
-        segments = [replace(one, index=index) for index, one in enumerate(segments)]
+        shapes = self._kept.shapes()
         return Data(
             {
                 "kind": "transcript",
-                "text": full_text(segments),
+                "text": joined_text(shape["text"] for shape in shapes),
                 "language": vote.language,
                 "languages": vote.shares,
                 "duration": round(report.read_s, 3),
                 "task": options["task"],
-                "segments": [segment_json(segment) for segment in segments],
-                "speakers": sorted({one.speaker for one in segments if one.speaker}),
+                "segments": shapes,
+                "speakers": sorted({one["speaker"] for one in shapes if one["speaker"]}),
                 "media": {
                     "bad_packets": report.bad_packets,
                     "filled_s": round(report.filled_s, 3),
