@@ -46,7 +46,7 @@ def test_a_word_takes_a_few_bytes():
     vocabulary = ["".join(random.choices("etaoinshr", k=5)) for _ in range(3000)]
     kept = KeptSegments()
     tracemalloc.start()
-    for number in range(500):
+    for number in range(512):
         said = tuple(
             Word(f" {random.choice(vocabulary)}", number * 5 + i, number * 5 + i + 0.375, 0.75)
             for i in range(12)
@@ -56,5 +56,5 @@ def test_a_word_takes_a_few_bytes():
     del said
     taken = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    # As objects each would take over 250; the last block isn't packed yet.
-    assert taken / (500 * 12) < 100
+    # As objects each would take over 250.
+    assert taken / (512 * 12) < 50
