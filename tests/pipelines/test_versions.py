@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from versioned import answer, asked, graph, until
 from versionfakes import Tag
 
-from motet.components.errors import ComponentFailed, MissingRequirement, MotetError, SpecError
-from motet.components.frames import Data, End, Fault, Frame, TextInput
-from motet.pipelines import Pipeline, build
+from motet.components.errors import MissingRequirement, MotetError, SpecError
+from motet.components.frames import Fault, TextInput
+from motet.pipelines import Pipeline
 from motet.pipelines import versions as versions_module
 from motet.pipelines.canary import CanarySpec
 from motet.pipelines.graph import Graph
@@ -21,7 +22,6 @@ from motet.pipelines.runtimes.local import LocalRuntime
 from motet.pipelines.runtimes.remote import RemoteRuntime
 from motet.pipelines.runtimes.workers import WorkersRuntime
 from motet.pipelines.session import Session
-from motet.pipelines.spec import PipelineSpec
 from motet.pipelines.versions import Conflict
 
 pytestmark = pytest.mark.timeout(60)
@@ -31,49 +31,10 @@ RUNTIMES: dict[str, Callable[[Graph], Runtime]] = {
 }
 
 
-def graph(name: str = "t", *, sessions: dict[str, Any] | None = None, **options: Any) -> Graph:
-    """Two nodes in a row; `options` are of the second, the first is always the same."""
-    nodes = {
-        "a": {"use": "versionfakes:Tag", "options": {"tag": "same"}},
-        "b": {"use": "versionfakes:Tag", "options": options},
-    }
-    spec = {
-        "name": name,
-        "nodes": nodes,
-        "edges": ["input -> a -> b -> output"],
-        "sessions": sessions or {},
-    }
-    return build(PipelineSpec.model_validate(spec))
-
-
 @pytest.fixture(autouse=True)
 def counted() -> None:
     Tag.loads.clear()
     Tag.closes.clear()
-
-
-async def answer(session: Session, turn: int) -> list[tuple[str, int]]:
-    """What a turn of one text says: tag and process of each node."""
-    session.start(turn, TextInput("x"))
-    async for number, _, frame in session:
-        if number == turn and isinstance(frame, Data):
-            return [tuple(one) for one in frame.value]
-        if number == turn and isinstance(frame, Fault):
-            raise ComponentFailed(frame.message)
-    raise AssertionError("the session ended")
-
-
-async def asked(pipeline: Pipeline, text: str = "x") -> str:
-    """Which version of the second node answers a request."""
-    found: list[Frame] = [frame async for frame in pipeline.ask(TextInput(text))]
-    assert isinstance(found[0], Data)
-    return found[0].value[-1][0]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is awaited is another task's doing
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture(params=list(RUNTIMES))
@@ -148,50 +109,6 @@ async def test_a_canary_gets_its_share_and_sessions_stay_where_they_began(
         await until(lambda: not versions.retiring)
         assert [(one.id, one.role) for one in versions.all] == [("2", "stable")]
         assert versions.stable.runs == seen["new"] + 2 * before.count("new") + 5
-
-
-async def test_a_faulty_canary_is_called_off_and_nobody_meets_it_again() -> None:
-    async with Pipeline(graph()) as pipeline:
-        versions = pipeline.versions
-        spec = CanarySpec(share=0.5, max_fault_rate=0.2, min_runs=5)
-        versions.begin(await versions.start(graph(tag="new", fails=True)), spec)
-        faults = 0
-        for _ in range(40):
-            try:
-                await asked(pipeline)
-            except ComponentFailed:
-                faults += 1
-        assert faults == 5, "five runs are enough to tell, and more are too many"
-        assert versions.canary is None
-        await until(lambda: not versions.retiring)
-        told = [event.text for event in versions.events]
-        assert (
-            "version 2, the canary, was called off: 5 of 5 runs failed (100.0%, allowed 20.0%)"
-            in told
-        )
-        assert Tag.closes == {"b new": 1}
-
-
-async def test_callers_faults_do_not_call_a_canary_off() -> None:
-    async with Pipeline(graph()) as pipeline:
-        versions = pipeline.versions
-        versions.begin(await versions.start(graph(tag="new")), CanarySpec(share=1, min_runs=1))
-        for _ in range(10):
-            with pytest.raises(MotetError, match="told to be bad"):
-                await asked(pipeline, "bad")
-        assert versions.canary is not None
-        assert (versions.canary.runs, versions.canary.faults) == (0, 0)
-
-
-async def test_a_canary_that_is_not_ready_gets_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Pipeline(graph()) as pipeline:
-        versions = pipeline.versions
-        versions.begin(await versions.start(graph(tag="new")), CanarySpec(share=1))
-        assert await asked(pipeline) == "new"
-        assert versions.canary is not None
-        runtime = versions.canary.runtime
-        monkeypatch.setattr(type(runtime), "ready", property(lambda one: one is not runtime))
-        assert await asked(pipeline) == "old"
 
 
 async def test_what_outlives_the_drain_deadline_is_told(on: Callable[[Graph], Pipeline]) -> None:
@@ -270,22 +187,6 @@ async def test_old_versions_are_bounded() -> None:
     assert Tag.closes == Tag.loads
 
 
-async def test_a_canary_must_serve_the_same_clients() -> None:
-    async with Pipeline(graph()) as pipeline:
-        spec = {
-            "name": "t",
-            "nodes": {"a": {"use": "workerfakes:Talk"}},
-            "edges": ["input -> a -> output"],
-        }
-        other = await pipeline.versions.start(build(PipelineSpec.model_validate(spec)))
-        with pytest.raises(SpecError) as caught:
-            pipeline.versions.begin(other, CanarySpec())
-        assert "it takes no TextInput, as the version beside it does" in str(caught.value)
-        assert "it makes no Data, as the version beside it does" in str(caught.value)
-        await pipeline.versions.discard(other)
-        assert await asked(pipeline) == "old"
-
-
 async def test_bounds_on_sessions_hold_over_all_versions() -> None:
     async with Pipeline(graph(sessions={"max_sessions": 2})) as pipeline:
         versions = pipeline.versions
@@ -311,31 +212,6 @@ async def test_components_elsewhere_cannot_be_changed_from_here() -> None:
     with pytest.raises(SpecError, match=r"nodes\.b\.options: its replicas run elsewhere"):
         runtime.successor(graph(tag="new"), "2")
     runtime.successor(graph(sessions={"max_sessions": 3}), "2")
-
-
-async def test_a_model_without_a_sign_of_life_counts_against_its_version() -> None:
-    """Turns that the conversation gives up on, unlike those that a user interrupts."""
-    spec: dict[str, Any] = {
-        "name": "t",
-        "nodes": {"a": {"use": "versionfakes:Tag"}},
-        "edges": ["input -> a -> output"],
-        "conversation": {"first_token_timeout_s": 0.05},
-    }
-    async with Pipeline(build(PipelineSpec.model_validate(spec))) as pipeline:
-        version = pipeline.versions.stable
-        async with pipeline.session() as session:
-            session.start(1, TextInput("hold"))
-            session.interrupt(1)
-            assert (version.runs, version.faults) == (0, 0)
-            session.start(2, TextInput("hold"))
-            await asyncio.sleep(0.06)
-            session.interrupt(2)
-            assert (version.runs, version.faults) == (1, 1)
-            assert (await answer(session, 3))[0][0] == "old"
-            async for number, _, frame in session:
-                if number == 3 and isinstance(frame, End):
-                    break
-            assert (version.runs, version.faults) == (2, 1)
 
 
 async def test_nothing_takes_over_once_the_server_has_ended() -> None:
