@@ -17,9 +17,7 @@ class OwnedFolder:
 
     def __init__(self, prefix: str, root: Path) -> None:
         _sweep(prefix, root)
-        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
-        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path, self._lock = _make(prefix, root)
 
     def close(self) -> None:
         """Remove it with what is in it. Idempotent."""
@@ -27,6 +25,17 @@ class OwnedFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def _make(prefix: str, root: Path) -> tuple[Path, int]:
+    """A folder and its lock. One that somebody swept before it was locked is made anew."""
+    while True:
+        path = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+        lock = os.open(path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.exists():
+            return path, lock
+        os.close(lock)
 
 
 def _sweep(prefix: str, root: Path) -> None:

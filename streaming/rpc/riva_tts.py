@@ -16,7 +16,7 @@ from ...pipelines.version import Version
 from ..voices import voices_of
 from .door import Caller, Door
 from .sound import Encoder
-from .speech import speech
+from .speech import speech, whole
 
 if TYPE_CHECKING:
     from .door import Context
@@ -41,11 +41,13 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
         """A text as speech."""
         async with self._door.admit(context, "Riva Synthesize") as caller:
             pipeline = self._door.server.find(None, accepts=["TextDelta"])
-            parts = [part async for part in spoken(checked(request), pipeline, caller)]
+            most = self._door.server.settings.max_message_bytes
+            echoed = 2 * len(request.text.encode())
+            pieces = spoken(checked(request), pipeline, caller)
+            audio = await whole(pieces, most, beside=echoed, instead="SynthesizeOnline")
             meta = riva.SynthesizeSpeechResponseMetadata(
                 text=request.text, processed_text=request.text
             )
-            audio = b"".join(parts)
             return riva.SynthesizeSpeechResponse(audio=audio, meta=meta, id=id_of(request))
 
     async def SynthesizeOnline(

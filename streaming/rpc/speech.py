@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
-from ...components.errors import error_of
+from ...components.errors import BadInput, error_of
 from ...components.frames import (
     Audio,
     End,
@@ -20,6 +20,8 @@ from ...pipelines.pipeline import Pipeline
 from ...pipelines.session import Session
 from ...pipelines.version import Version
 from .door import Caller
+
+_AROUND_BYTES = 1024
 
 
 async def transcripts(
@@ -51,6 +53,28 @@ async def transcripts(
                 raise error_of(frame.code, frame.message, where=node)
             elif isinstance(frame, End) and turn == 0:
                 return
+
+
+async def whole(
+    parts: AsyncGenerator[bytes], most_bytes: int, *, beside: int = 0, instead: str
+) -> bytes:
+    """Speech as one answer; what can't fit in a message, with `beside` bytes of other fields, is
+    given up as soon as that shows.
+
+    Raises:
+        BadInput: it is longer; `instead` names the method that streams.
+    """
+    made = bytearray()
+    async with aclosing(parts):
+        async for part in parts:
+            made += part
+            if len(made) + beside > most_bytes - _AROUND_BYTES:
+                raise BadInput(
+                    f"the speech of this text is longer than a message may be, {most_bytes} bytes;"
+                    f" {instead} sends it in pieces",
+                    param="text",
+                )
+    return bytes(made)
 
 
 async def speech(

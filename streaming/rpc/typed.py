@@ -29,7 +29,7 @@ from ..voices import wished
 from .door import Caller, Door
 from .run import Reader, run_component, run_pipeline
 from .sound import Decoder, Encoder, Format, audio_of, frames_of, unwrap
-from .speech import speech, transcripts
+from .speech import speech, transcripts, whole
 
 if TYPE_CHECKING:
     from .door import Context
@@ -136,9 +136,18 @@ class MotetService(MotetServicer):
             async def texts() -> AsyncIterator[str]:
                 yield request.text
 
-            parts = [part async for part in self._speech(request.config, texts(), caller)]
-            audio = b"".join(part.audio for part in parts)
-            return pb.SynthesizeResponse(audio=audio, rate_hz=parts[0].rate_hz if parts else 0)
+            rate_hz = 0
+
+            async def pieces() -> AsyncGenerator[bytes]:
+                nonlocal rate_hz
+                async with aclosing(self._speech(request.config, texts(), caller)) as parts:
+                    async for part in parts:
+                        rate_hz = part.rate_hz
+                        yield part.audio
+
+            most = self._door.server.settings.max_message_bytes
+            audio = await whole(pieces(), most, instead="StreamingSynthesize")
+            return pb.SynthesizeResponse(audio=audio, rate_hz=rate_hz)
 
     async def StreamingSynthesize(
         self,

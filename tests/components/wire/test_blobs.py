@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from motet.components.frames import Audio, Image, ImagePart, Message, Prompt
 from motet.components.wire import motet_pb2 as pb
 from motet.components.wire.blobs import BlobStore
 from motet.components.wire.codec import Codec
+from motet.components.wire.folders import OwnedFolder
 
 
 def test_large_payloads_travel_in_shared_memory_and_leave_nothing(tmp_path: Path) -> None:
@@ -72,3 +74,17 @@ def test_the_folder_of_a_killed_process_is_swept_and_that_of_a_living_one_is_not
     assert living.folder.is_dir()
     living.close()
     other.close()
+
+
+def test_folders_made_at_once_are_all_there(tmp_path: Path) -> None:
+    """Each maker sweeps; none may take the folder that another has just made."""
+
+    def make() -> list[OwnedFolder]:
+        return [OwnedFolder("own-", tmp_path) for _ in range(40)]
+
+    with ThreadPoolExecutor(8) as pool:
+        made = [one for some in pool.map(lambda _: make(), range(8)) for one in some]
+    assert all((one.path / "lock").exists() for one in made)
+    for one in made:
+        one.close()
+    assert list(tmp_path.iterdir()) == []

@@ -78,6 +78,9 @@ async def test_encodings_of_speech_and_refusals() -> None:
         answer = await stub.Synthesize(request)
         assert len(answer.audio) == 800
         assert (answer.id.value, answer.meta.text) == ("mine", "a")
+        request.text = "a" * 30_000
+        with pytest.raises(grpc.aio.AioRpcError, match="SynthesizeOnline"):
+            await stub.Synthesize(request)
         request.enable_word_time_offsets = True
         with pytest.raises(grpc.aio.AioRpcError, match="enable_word_time_offsets"):
             await stub.Synthesize(request)

@@ -143,6 +143,15 @@ async def test_errors_carry_status_code_and_when_to_retry() -> None:
             assert dict(error.value.trailing_metadata())["motet-param"] == "speed"
 
 
+async def test_speech_longer_than_a_message_is_given_up_and_the_way_named() -> None:
+    """Each letter is 4,800 bytes; the work of all the others isn't done first."""
+    async with client(max_message_bytes=20_000) as motet:
+        assert len((await motet.synthesize("abc")).pcm) == 7200
+        with pytest.raises(BadInput, match="StreamingSynthesize"):
+            await motet.synthesize("a" * 2000)
+        assert len([one async for one in motet.synthesize_stream(stream("a" * 10))]) == 10
+
+
 async def test_a_deadline_and_a_cancelled_call_stop_the_work() -> None:
     async with served() as (address, server):
         async with AsyncClient(address, timeout_s=0.3) as motet:
