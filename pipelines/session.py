@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 
 from ..components.base import Context
-from ..components.errors import BadInput, MotetError
+from ..components.errors import BadInput, MotetError, Overloaded
 from ..components.frames import Fault, Frame
 from .channel import Channel
 from .graph import Graph
@@ -80,18 +81,30 @@ class Session:
         return lane is not None and lane.offer(frame, targets)
 
     def start(self, turn: int, *frames: Frame, deadline_s: float | None = None) -> None:
-        """Open a turn with these frames as its whole input.
+        """Open a turn with these frames as its whole input; those that the entry queues have no
+        room for go in as it comes free.
 
         `deadline_s`, on `time.monotonic`'s clock, ends it with a `Fault` when it passes.
 
         Raises:
             BadInput: `turn` isn't above every earlier one, or no node takes one of the frames.
-            Overloaded: the entry queue is too small for the frames.
         """
-        targets = [self._targets(frame) for frame in frames]
+        addressed = [(frame, self._targets(frame)) for frame in frames]
         lane = self.open(turn, deadline_s=deadline_s)
-        for frame, names in zip(frames, targets, strict=True):
-            lane.offer(frame, names)
+        for number, (frame, targets) in enumerate(addressed):
+            if not lane.offer(frame, targets):
+                feeding = self._feed(lane, addressed[number:])
+                self._group.create_task(feeding, name=f"{self.id} feeds {turn}")
+                return
+        lane.finish()
+
+    async def _feed(self, lane: Lane, addressed: Sequence[tuple[Frame, tuple[str, ...]]]) -> None:
+        try:
+            for frame, targets in addressed:
+                if not await lane.send(frame, targets):
+                    return
+        except Overloaded as error:
+            self._output.force((lane.turn, "session", Fault("", error.code, error.message)))
         lane.finish()
 
     def open(self, turn: int, *, deadline_s: float | None = None) -> Lane:

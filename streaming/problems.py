@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from ..components.errors import BadInput, MotetError, Overloaded
-from ..components.frames import Fault
 from .hangup import HungUp
 
 logger = logging.getLogger(__name__)
@@ -68,11 +67,6 @@ def of_error(error: MotetError) -> JSONResponse:
         param=error.param if isinstance(error, BadInput) else None,
         retry_after_s=error.retry_after_s if isinstance(error, Overloaded) else None,
     )
-
-
-def of_fault(fault: Fault) -> JSONResponse:
-    """A component's fault as an answer."""
-    return problem(STATUS.get(fault.code, 500), fault.message, fault.code)
 
 
 def install(app: FastAPI) -> None:

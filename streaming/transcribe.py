@@ -17,7 +17,6 @@ from ..components.media import probe
 from ..components.transcription import kind_of, parse_options
 from ..pipelines import load
 from ..pipelines.pipeline import Pipeline
-from .asking import answers
 from .audioformats import render
 from .audiorequest import AudioRequest
 from .commands.transcribe import SUFFIXES
@@ -106,7 +105,7 @@ class _Run:
         kept = self._kept(file)
         known = await asyncio.to_thread(_read_kept, kept, self._mark(file))
         frames: list[Frame] = [MediaFile(str(file), file.name, self._options), *known]
-        async with aclosing(answers(pipeline, frames)) as out:
+        async with aclosing(pipeline.ask(*frames)) as out:
             async for frame in out:
                 if isinstance(frame, Progress):
                     self._board.show(str(file), frame)

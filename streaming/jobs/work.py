@@ -23,7 +23,6 @@ from ...components.frames import (
 )
 from ...components.transcription import kind_of
 from ...pipelines.pipeline import Pipeline
-from ..asking import answers
 from .database import Database
 from .ending import finish
 from .inputs import Inputs
@@ -107,9 +106,7 @@ class Work:
             frames = await _asked(pipeline, job, path)
             known = [Data({**value, "kind": "known_chunk"}) for value in await self._kept(job)]
             gathered = _Gathered(job, self._store, self._results)
-            run = answers(
-                pipeline, [*frames, *known], key=job.owner, trace=job.id, priority=job.priority
-            )
+            run = pipeline.ask(*frames, *known, key=job.owner, trace=job.id, priority=job.priority)
             async with aclosing(run) as frames_out:
                 async for frame in frames_out:
                     await gathered.add(frame)

@@ -47,6 +47,20 @@ async def test_frames_come_out_in_order_and_the_turn_ends() -> None:
     assert found[-1] == End()
 
 
+async def test_a_request_may_be_longer_than_the_queues_it_enters() -> None:
+    texts = [TextInput("x", index) for index in range(1000)]
+    async with pipeline([ECHO] * 2) as pipe:
+        assert [frame async for frame in pipe.ask(*texts)] == texts
+
+
+async def test_a_request_too_long_for_a_queue_that_refuses_is_told_so() -> None:
+    edges = [{"input -> n": {"capacity": 2, "overflow": "error"}}, "n -> output"]
+    spec = {"name": "test", "nodes": {"n": {"use": ECHO}}, "edges": edges}
+    async with Pipeline(build(PipelineSpec.model_validate(spec))) as pipe:
+        with pytest.raises(Overloaded, match="2 frames wait already"):
+            [_ async for _ in pipe.ask(*[TextInput("x")] * 5)]
+
+
 async def test_standing_turn_takes_frames_until_finished() -> None:
     async with pipeline([ECHO]) as pipe, pipe.session() as session:
         for index in range(500):
