@@ -83,7 +83,7 @@ class Simulation:
         if lacking:
             raise BadInput(f"the profile has no runs of {', '.join(lacking)}", where="profile")
         self.outcome = Outcome({name: NodeOutcome() for name in graph.nodes})
-        self._paces = {name: Pace(profiles[name].runs, concurrency[name]) for name in self.path}
+        self._paces = {name: Pace(profiles[name], concurrency[name]) for name in self.path}
         self._strands: dict[str, _Strands] = {}
         self._agenda = Agenda()
         cold_start_s = {name: one.cold_start_s for name, one in profiles.items()}
@@ -165,12 +165,16 @@ class Simulation:
     def _begin(self, turn: _Turn, run: _Run) -> None:
         """The run has its place: it works towards its first output, then on to its end."""
         turn.runs.append(run)
+        pace = self._paces[run.name]
         if run.replica not in self._strands:
-            self._strands[run.replica] = _Strands(Strand(self._agenda), Strand(self._agenda))
+            self._strands[run.replica] = _Strands(
+                Strand(self._agenda, in_order=pace.in_order),
+                Strand(self._agenda, in_order=pace.in_order),
+            )
         strands = self._strands[run.replica]
         self._repace(run)
         active = self._places.serving(run.name, run.replica)
-        first_s, rest_s = self._paces[run.name].draw(active, self._rng)
+        first_s, rest_s = pace.draw(active, self._rng)
 
         def first() -> None:
             strands.rest.add(rest_s, lambda: self._worked(turn, run))

@@ -12,20 +12,23 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from .planagenda import Agenda
-from .profile import Run
+from .profile import NodeProfile, Run
 
 FEW = 0.05
 """The share of all runs below which those measured at about one number are left out: too few."""
 
 
 class Slowdown:
-    """How many times longer than alone something takes, by how many do it at once.
+    """How many times longer than alone something takes, by how many do it at once; `in_order`, how
+    many times longer than alone the one whose turn it is takes.
 
     Known at ascending `levels` from mean times; between them it is interpolated, beyond the
     highest it grows on as between the highest two. Never less than with fewer.
     """
 
-    def __init__(self, levels: Sequence[float], means_s: Sequence[float], most: int) -> None:
+    def __init__(
+        self, levels: Sequence[float], means_s: Sequence[float], most: int, *, in_order: bool
+    ) -> None:
         known = np.maximum.accumulate(means_s)
         counts = np.arange(1, most + 1)
         times = np.interp(counts, levels, known)
@@ -35,6 +38,9 @@ class Slowdown:
         alone_s = times[0] or 1.0
         self._known = [float(max(1.0, one / alone_s)) for one in known]
         self._by_count = [float(max(1.0, one / alone_s)) for one in times]
+        if in_order:
+            # So many of them pass while one waits for all of them.
+            self._by_count = [one / count for count, one in enumerate(self._by_count, 1)]
 
     def at_level(self, index: int) -> float:
         """The factor at a measured level."""
@@ -49,11 +55,17 @@ class Pace:
     """How long a node's runs take by the number that its replica serves, from measured ones:
     `first` slows the way to the first output, `rest` that from there to the end."""
 
-    def __init__(self, runs: Iterable[Run], most: int) -> None:
-        self._groups = by_active(runs)
+    def __init__(self, measured: NodeProfile, most: int) -> None:
+        self.in_order = measured.in_order
+        self._groups = by_active(measured.runs)
         self._levels = [statistics.fmean(run.active for run in group) for group in self._groups]
         self.first, self.rest = (
-            Slowdown(self._levels, [statistics.fmean(map(of, one)) for one in self._groups], most)
+            Slowdown(
+                self._levels,
+                [statistics.fmean(map(of, one)) for one in self._groups],
+                most,
+                in_order=self.in_order,
+            )
             for of in (_first_s, _rest_s)
         )
 
@@ -87,13 +99,16 @@ def by_active(runs: Iterable[Run]) -> list[list[Run]]:
 
 
 class Strand:
-    """Work that goes on at once, all of it equally slowed by a factor that changes.
+    """Work that goes on at once, all of it equally slowed by a factor that changes; or `in_order`,
+    one piece after the other.
 
-    Processor sharing: one virtual clock, on which the end of a piece never moves.
+    Processor sharing by one virtual clock, on which the end of a piece never moves.
     """
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, *, in_order: bool = False) -> None:
         self._agenda = agenda
+        self._in_order = in_order
+        self._last_s = 0.0
         self._slowed = 1.0
         self._virtual_s = self._noted_s = 0.0
         self._ends: list[tuple[float, int, Callable[[], None]]] = []
@@ -103,7 +118,9 @@ class Strand:
     def add(self, alone_s: float, then: Callable[[], None]) -> None:
         """Begin a piece that takes `alone_s` if nothing slows it; `then` when it is done."""
         self._advance()
-        heapq.heappush(self._ends, (self._virtual_s + alone_s, next(self._order), then))
+        begins_s = max(self._virtual_s, self._last_s if self._in_order else 0.0)
+        self._last_s = begins_s + alone_s
+        heapq.heappush(self._ends, (self._last_s, next(self._order), then))
         self._arm()
 
     def slow(self, factor: float) -> None:

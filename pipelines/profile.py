@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -35,11 +36,16 @@ class Run(BaseModel):
 
 
 class NodeProfile(BaseModel):
-    """What was measured of one node."""
+    """What was measured of one node.
+
+    `in_order`: of runs that meet, the first is answered as soon as if it were alone, and the others
+    after it; else they go on side by side, and all are late.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     runs: list[Run] = Field(default_factory=list[Run])
+    in_order: bool = False
     cold_start_s: Seconds = 0.0
 
 
@@ -77,6 +83,21 @@ class Profile(BaseModel):
         fresh = path.with_suffix(path.suffix + ".new")
         fresh.write_text(json.dumps(self.model_dump(), indent=1) + "\n")
         fresh.replace(path)
+
+
+def ordered(profile: Profile, bursts: Sequence[Profile]) -> Profile:
+    """The profile, with which nodes do in order the runs that begin at once in each of `bursts`:
+    the first of them is then about as soon as one alone, while the last is not."""
+    nodes = dict(profile.nodes)
+    for name, node in profile.nodes.items():
+        alone = [run.first_s for run in node.runs if round(run.active) == 1]
+        firsts = [[run.first_s for run in one.nodes[name].runs] for one in bursts]
+        if alone and firsts:
+            alone_s = statistics.median(alone)
+            soonest_s, latest_s = (statistics.median(map(end, firsts)) for end in (min, max))
+            in_order = latest_s > 1.5 * alone_s and soonest_s < (alone_s + latest_s) / 2
+            nodes[name] = node.model_copy(update={"in_order": in_order})
+    return profile.model_copy(update={"nodes": nodes})
 
 
 @dataclass(slots=True)

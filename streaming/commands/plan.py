@@ -16,7 +16,7 @@ from ...pipelines import Graph, Pipeline, load
 from ...pipelines.plan import Simulation
 from ...pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
 from ...pipelines.planreport import Planner, one_each, render
-from ...pipelines.profile import Profile, Recorded
+from ...pipelines.profile import Profile, Recorded, ordered
 from ...pipelines.runtimes import runtime_of
 from ...pipelines.runtimes.base import share_cores
 from ...pipelines.runtimes.local import setup_of
@@ -34,6 +34,8 @@ TURNS = 40
 """How many turns are measured at each number at once, at least."""
 
 FEWEST_ROUNDS = 4
+BURSTS, BURST = 7, 4
+"""How often, and how many, turns begin all at once, to see whether they wait for one another."""
 
 
 def add(commands: Commands) -> None:
@@ -209,7 +211,14 @@ async def measure(
         for level in sorted({min(level, most) for level in levels}):
             left = iter(range(max(turns, FEWEST_ROUNDS * level)))
             await asyncio.gather(*(_turns(pipeline, sample, left) for _ in range(level)))
-        return recorded.profile(f"{platform.machine()}, {os.cpu_count()} cores")
+        profile = recorded.profile(f"{platform.machine()}, {os.cpu_count()} cores")
+        bursts: list[Profile] = []
+        for _ in range(BURSTS if most > 1 else 0):
+            recorded.forget()
+            each = (_turns(pipeline, sample, iter(range(1))) for _ in range(min(most, BURST)))
+            await asyncio.gather(*each)
+            bursts.append(recorded.profile())
+        return ordered(profile, bursts)
 
 
 async def _turns(pipeline: Pipeline, sample: Frame, left: Iterator[int]) -> None:
