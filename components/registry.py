@@ -9,6 +9,7 @@ from typing import cast
 
 from .base import Component, Setup
 from .errors import MissingRequirement, MotetError, nearest
+from .own import own_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,10 @@ def entry(use: str) -> Entry:
         return Entry(use, "your own component", extra="")
     found = ENTRIES.get(use)
     if found is None:
-        raise MotetError(f"{use!r} is unknown; {nearest(use, list(ENTRIES))}", where="use")
+        possible = nearest(use, list(ENTRIES))
+        if possible.startswith("known"):
+            possible += "; or your own, as package.module:Class"
+        raise MotetError(f"{use!r} is unknown; {possible}", where="use")
     return found
 
 
@@ -194,29 +198,6 @@ def component_class(use: str) -> type[Component]:
     module, _, name = known.path.partition(":")
     package = __package__ or "motet.components"
     return cast("type[Component]", getattr(importlib.import_module(f".{module}", package), name))
-
-
-def own_class(use: str) -> type[Component]:
-    """Import a component of the user's own, "package.module:Class" on Python's path.
-
-    Raises:
-        MissingRequirement: it can't be imported, or isn't a component.
-    """
-    module, _, name = use.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        hint = ""
-        if isinstance(error, ModuleNotFoundError):
-            hint = "; modules are found where Python finds them: installed, or on PYTHONPATH"
-        raise MissingRequirement(
-            f"{use!r} can't be imported: {error}{hint}", where="use"
-        ) from error
-    if not (isinstance(found, type) and issubclass(found, Component)):
-        raise MissingRequirement(
-            f"{use!r} is no Component; derive it from motet.components.base.Component", where="use"
-        )
-    return found
 
 
 def build(use: str, setup: Setup) -> Component:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..components import frames
-from ..components.frames import Control, Frame
+from ..components.frames import Control, Fault, Frame
 from .spec import EdgeSpec, NodeSpec, PipelineSpec
 
 INPUT, OUTPUT, CONVERSATION = "input", "output", "conversation"
@@ -79,6 +79,10 @@ class Graph:
         return {
             name: frozenset(e.source for e in self.edges if e.target == name) for name in self.nodes
         }
+
+    def may_emit(self, name: str, kind: type[object]) -> bool:
+        """Whether a node's component declares frames of `kind`; controls and faults always may."""
+        return issubclass(kind, (*self.nodes[name].emits, Control, Fault))
 
     def entries(self, kind: type[Frame]) -> tuple[str, ...]:
         """The nodes that a frame sent into the graph is handed to: on each way down from `input`

@@ -147,6 +147,10 @@ class Lane:
 
     async def _pass_on(self, name: str, frame: Frame) -> None:
         kind = type(frame)
+        if not self._graph.may_emit(name, kind):
+            declared = ", ".join(one.__name__ for one in self._graph.nodes[name].emits)
+            message = f"emitted {kind.__name__}, which its `emits` doesn't name: {declared}"
+            raise ComponentFailed(message, where=name)
         control = isinstance(frame, Control)
         out = False
         for edge in self._graph.outlets[name]:

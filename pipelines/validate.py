@@ -16,6 +16,7 @@ from ..components.errors import Flaw, MissingRequirement, MotetError, SpecError,
 from ..components.frames import Frame
 from . import positions
 from .graph import FRAME_TYPES, INPUT, SINKS, SOURCES, Edge, Graph, Node, topological
+from .remainder import remainder
 from .spec import EdgeSpec, NodeSpec, PipelineSpec
 
 Place = tuple[str | int, ...]
@@ -46,10 +47,12 @@ class Checker:
             else:
                 self.fault(place, f"{one['msg']}, got {one['input']!r:.80}")
 
-    def nodes(self, spec: PipelineSpec) -> dict[str, Node]:
-        """The nodes whose component is known, their options checked."""
+    def nodes(self, spec: PipelineSpec, unknown: frozenset[str] = frozenset()) -> dict[str, Node]:
+        """The nodes whose component is known, their options checked; without those of `unknown`."""
         nodes: dict[str, Node] = {}
         for name, node in spec.nodes.items():
+            if name in unknown:
+                continue
             place = ("nodes", name)
             if name in SOURCES | SINKS:
                 self.fault(place, f"{name!r} is the name of an end of the graph; choose another")
@@ -157,6 +160,16 @@ class Checker:
             elif name not in useful:
                 self.fault(("nodes", name), "it leads nowhere; give it an edge to 'output'")
 
+    def rest(self, value: dict[str, Any], error: ValidationError) -> None:
+        """Note the faults of what is left of a file without the keys that `schema` noted."""
+        left = remainder(value, error.errors(include_url=False))
+        if left is None:
+            return
+        spec, unknown, whole = left
+        edges = self.edges(spec, self.nodes(spec, unknown))
+        if whole:
+            self.shape(spec, edges, pairs_of(spec))
+
 
 def build(spec: PipelineSpec, *, lines: dict[Place, int] | None = None, file: str = "") -> Graph:
     """Check a specification and make its graph.
@@ -167,8 +180,7 @@ def build(spec: PipelineSpec, *, lines: dict[Place, int] | None = None, file: st
     checker = Checker(lines or {})
     nodes = checker.nodes(spec)
     edges = checker.edges(spec, nodes)
-    pairs = [pair for entry in spec.edges for text, _ in edge_items(entry) for pair in steps(text)]
-    checker.shape(spec, edges, pairs)
+    checker.shape(spec, edges, pairs_of(spec))
     if not spec.nodes:
         checker.fault(("nodes",), "a pipeline needs at least one node")
     if checker.flaws:
@@ -192,6 +204,7 @@ def parse(text: str, *, file: str = "") -> Graph:
     except ValidationError as error:
         checker = Checker(lines)
         checker.schema(PipelineSpec, error)
+        checker.rest(value, error)
         raise SpecError(checker.flaws, file=file) from error
     return build(spec, lines=lines, file=file)
 
@@ -233,6 +246,11 @@ def edge_items(entry: str | dict[str, list[str] | EdgeSpec]) -> Iterator[tuple[s
         return
     for text, value in entry.items():
         yield text, value if isinstance(value, EdgeSpec) else EdgeSpec(carries=tuple(value))
+
+
+def pairs_of(spec: PipelineSpec) -> list[tuple[str, str]]:
+    """All pairs of names that the edges join, whether they exist or not."""
+    return [pair for entry in spec.edges for text, _ in edge_items(entry) for pair in steps(text)]
 
 
 def steps(text: str) -> list[tuple[str, str]]:

@@ -44,6 +44,35 @@ def test_all_faults_come_at_once_with_their_lines() -> None:
     assert "nothing reaches it" in said["nodes.lost", 5]
 
 
+def test_faults_of_shape_hide_no_other_faults() -> None:
+    found = flaws("""\
+        name: p
+        nodes:
+          llm: {use: llm/lama, modle: x}
+          echo: {use: "fakes:Echo", scale: {concurrency: four}}
+          none:
+          bare: {}
+          hear: {use: "fakes:Hear", options: {txt: hi}}
+        edges:
+          - input -> echo -> output
+          - [a, b]
+          - echo -> ecko
+          - input -> bare -> output
+        extra: 1
+        """)
+    said = {(flaw.path, flaw.line): flaw.message for flaw in found}
+    assert "did you mean 'model'?" in said["nodes.llm.modle", 3]
+    assert "did you mean 'llm/llama'?" in said["nodes.llm.use", 3]
+    assert "valid integer" in said["nodes.echo.scale.concurrency", 4]
+    assert ("nodes.none", 5) in said
+    assert said["nodes.bare.use", 6] == "is missing"
+    assert "did you mean 'text'?" in said["nodes.hear.options.txt", 7]
+    assert any(line == 10 for _, line in said)
+    assert "did you mean 'echo'?" in said["edges[2]", 11]
+    assert "unknown key" in said["extra", 13]
+    assert not any("reaches" in message for message in said.values()), "an edge isn't known"
+
+
 @pytest.mark.parametrize(
     ("text", "path", "line", "message"),
     [
