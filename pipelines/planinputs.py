@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..components.errors import Flaw, SpecError
+from .spec import flaws_of
 
 Amount = Annotated[float, Field(ge=0)]
 
@@ -67,11 +68,7 @@ class Prices(BaseModel):
         except (OSError, yaml.YAMLError) as error:
             raise SpecError([Flaw("", str(error))], file=str(path)) from error
         except ValidationError as error:
-            flaws = [
-                Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r:.60}")
-                for one in error.errors(include_url=False)
-            ]
-            raise SpecError(flaws, file=str(path)) from error
+            raise SpecError(flaws_of(error), file=str(path)) from error
 
 
 def read_arrivals(

@@ -17,6 +17,7 @@ from ..components.errors import Flaw, SpecError
 from ..components.frames import Frame
 from .graph import Graph
 from .runtimes.base import NodeStatus, Runtime
+from .spec import flaws_of
 
 MAX_SAMPLES = 2000
 Seconds = Annotated[float, Field(ge=0)]
@@ -72,11 +73,7 @@ class Profile(BaseModel):
         except OSError as error:
             raise SpecError([Flaw("", error.strerror or str(error))], file=str(path)) from error
         except ValidationError as error:
-            flaws = [
-                Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r:.60}")
-                for one in error.errors(include_url=False)
-            ]
-            raise SpecError(flaws, file=str(path)) from error
+            raise SpecError(flaws_of(error), file=str(path)) from error
 
     def save(self, path: Path) -> None:
         """Write it, whole or not at all."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..components.errors import Flaw
 
 Overflow = Literal["block", "drop_oldest", "error"]
 Positive = Annotated[int, Field(ge=1)]
@@ -118,3 +120,11 @@ class PipelineSpec(Spec):
     edges: list[str | dict[str, list[str] | EdgeSpec]]
     conversation: ConversationSpec | None = None
     sessions: SessionSpec = SessionSpec()
+
+
+def flaws_of(error: ValidationError) -> list[Flaw]:
+    """What pydantic found in a file of ours that has no lines to tell: where, and what was got."""
+    return [
+        Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r:.60}")
+        for one in error.errors(include_url=False)
+    ]

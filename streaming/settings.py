@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..components.errors import Flaw, SpecError
+from ..components.errors import SpecError
+from ..pipelines.spec import flaws_of
 
 PREFIX = "MOTET_"
 MIB = 1024 * 1024
@@ -103,8 +104,4 @@ def from_environment(
     try:
         return Settings.model_validate(values)
     except ValidationError as error:
-        flaws = [
-            Flaw(".".join(map(str, one["loc"])), f"{one['msg']}, got {one['input']!r}")
-            for one in error.errors(include_url=False)
-        ]
-        raise SpecError(flaws, file="settings") from error
+        raise SpecError(flaws_of(error), file="settings") from error
