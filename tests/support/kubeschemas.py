@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
+import json
 from typing import Any
 
 import pytest
@@ -120,5 +123,14 @@ def validate(one: dict[str, Any]) -> None:
         schema = closed(apiVersion=STRING, kind=STRING, metadata=METADATA, spec=CUSTOM[kind])
         jsonschema.Draft202012Validator(schema).validate(one)
         return
-    for version in VERSIONS:
-        kubernetes_validate.validate(one, version, strict=True)
+    with pytest.MonkeyPatch.context() as patch:
+        # It would parse megabytes of schemas anew for every object.
+        patch.setattr(kubernetes_validate.utils, "schema_contents", schema_contents)
+        for version in VERSIONS:
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+@functools.cache
+def schema_contents(filename: str, version: str) -> Any:
+    folder = importlib.resources.files("kubernetes_validate")
+    return json.loads(folder.joinpath(filename).read_text())
