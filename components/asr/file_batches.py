@@ -146,6 +146,8 @@ class Batches:
                     batch = self._take()
                     chunks = [chunk for _, chunk in batch]
                     self._finish(batch, await lane.decode(chunks, self._ask, self._vote))
+                    # That lane is free, whatever another was refused meanwhile.
+                    self._ask_after_s = 0.0
         except MotetError as error:
             self._ask_again(after_s=_ASK_AGAIN_S)
             if not isinstance(error, Overloaded):

@@ -20,6 +20,7 @@ from .rayleases import Granted, Leases
 from .rayreplica import Replica
 
 AGAIN_S = 0.1
+BESIDE_S = 2.0
 
 
 class RayNode:
@@ -50,7 +51,7 @@ class RayNode:
         self._hosts = RayHosts(replace(tls, name=name) if tls is not None else None)
         self._handle: Any = None
         self._states: Mapping[str, str] = {}
-        self._active = self._refused = 0
+        self._active = self._refused = self._asked_beside = 0
         self._unreached = ""
         self._leases = Leases(node.spec.queue, self._first_that_lives, where=node.name)
 
@@ -109,10 +110,45 @@ class RayNode:
             # Nothing is awaited before: a run that is cancelled twice would leave it held.
             granted.held.cancel()
 
+    @asynccontextmanager
+    async def lease_beside(self, host: str) -> AsyncGenerator[RayHost]:
+        """Hold a lease of another replica than `host`, where one has a place known to be free.
+
+        Raises:
+            Overloaded: none has.
+        """
+        if len(self._leases) or self._free_beside(host) <= self._asked_beside:
+            raise Overloaded("no place is free now", where=self.node.name)
+        self._asked_beside += 1
+        # Those of the host itself are held until another's comes, so that Ray looks elsewhere.
+        own: list[Granted] = []
+        try:
+            async with asyncio.timeout(BESIDE_S):
+                while (granted := await self._first_that_lives()).host.name == host:
+                    own.append(granted)
+        except (TimeoutError, RayError, DeploymentUnavailableError, StopAsyncIteration) as error:
+            raise Overloaded(f"no other replica: {error}", where=self.node.name) from error
+        finally:
+            self._asked_beside -= 1
+            for one in own:
+                one.held.cancel()
+        granted.host.leases += 1
+        self._active += 1
+        try:
+            yield granted.host
+        finally:
+            granted.host.leases -= 1
+            self._active -= 1
+            granted.held.cancel()
+
     @property
     def _free(self) -> int:
         """Places on running replicas that this process hasn't taken."""
-        ready = [one for one, state in self._states.items() if state == "ready"]
+        return self._free_beside("")
+
+    def _free_beside(self, host: str) -> int:
+        states = self._states.items()
+        ready = [one for one, state in states if state == "ready" and one != host]
         places = (self.setup.concurrency - self._hosts.leases(one) for one in ready)
         return sum(max(0, free) for free in places)
 

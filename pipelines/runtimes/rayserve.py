@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 
 from ...components.base import Context, closing
 from ...components.errors import ComponentFailed
@@ -13,6 +14,7 @@ from ...components.frames import Frame
 from ..graph import Graph
 from .base import NodeStatus, share_cores
 from .edge import DEFAULT_WINDOW
+from .fellows import Beside
 from .local import setup_of
 from .moving import hosted
 from .mux import MutualTls
@@ -155,7 +157,13 @@ class RayRuntime:
         def lease(wait: bool) -> AbstractAsyncContextManager[RayHost]:
             return place.lease(context, wait=wait)
 
-        answers = hosted(self.graph, node, frames, context, lease, window=DEFAULT_WINDOW)
+        def beside(host: str) -> Beside | None:
+            if place.node.spec.scale.max_replicas == 1:
+                return None
+            return Beside(node, partial(place.lease_beside, host), context, DEFAULT_WINDOW)
+
+        window = DEFAULT_WINDOW
+        answers = hosted(self.graph, node, frames, context, lease, window=window, beside=beside)
         async with closing(answers):
             async for frame in answers:
                 yield frame

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from ...components.base import Context, Resources, closing
 from ...components.errors import Flaw, SpecError, nearest
@@ -128,7 +129,8 @@ class RemoteRuntime:
             return fleet.place(context, prefix, wait=wait)
 
         def beside(host: str) -> Beside:
-            return Beside(fleet, host, context, DEFAULT_WINDOW)
+            lend = partial(fleet.place, context, wait=False, beside=host)
+            return Beside(node, lend, context, DEFAULT_WINDOW)
 
         window = DEFAULT_WINDOW
         answers = hosted(self.graph, node, frames, context, lease, window=window, beside=beside)

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from ...components.base import Context, Setup, closing
 from ...components.frames import Frame, Prompt
@@ -150,8 +151,10 @@ class WorkersRuntime:
             return crew.place(context, prefix, wait=wait)
 
         def beside(host: str) -> Beside | None:
-            alone = crew.pool.scale.max_replicas == 1
-            return None if alone else Beside(crew, host, context, window)
+            if crew.pool.scale.max_replicas == 1:
+                return None
+            lend = partial(crew.place, context, wait=False, beside=host)
+            return Beside(node, lend, context, window)
 
         window = self._windows[node]
         answers = hosted(self.graph, node, frames, context, lease, window=window, beside=beside)
