@@ -142,8 +142,8 @@ class WorkQueue(Generic[Item]):
 class WaitEstimate:
     """How long a run will wait, from how long runs have taken lately."""
 
-    def __init__(self, first_guess_s: float = 0.0) -> None:
-        self.service_s = first_guess_s
+    def __init__(self) -> None:
+        self.service_s = 0.0
         self._seen = 0
 
     def finished(self, service_s: float) -> None:

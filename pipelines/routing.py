@@ -11,6 +11,9 @@ from .scaling import Replica
 
 Pick = Callable[[Sequence[Replica]], Replica]
 
+REMEMBERED = 10_000
+"""Sessions and prefixes whose replica is known; beyond that the oldest are forgotten."""
+
 
 def least_sessions(replicas: Sequence[Replica]) -> Replica:
     """The replica with the fewest sessions; for a head that knows every one of them."""
@@ -32,19 +35,16 @@ def power_of_two(random: Callable[[], float]) -> Pick:
 
 
 class Router:
-    """Chooses replicas and remembers who served what, for at most `remember` sessions and prefixes.
+    """Chooses replicas and remembers who served what.
 
     A session goes back to its replica while that has room; a prompt goes where its beginning was
     served before, or else its adapter (LoRA), unless that replica has more than a quarter of its
     places busier than the least.
     """
 
-    def __init__(
-        self, concurrency: int, *, pick: Pick = least_sessions, remember: int = 10_000
-    ) -> None:
+    def __init__(self, concurrency: int, *, pick: Pick = least_sessions) -> None:
         self._concurrency = concurrency
         self._pick = pick
-        self._remember = remember
         self._homes: OrderedDict[str, str] = OrderedDict()
 
     def choose(
@@ -79,7 +79,7 @@ class Router:
     def _settle(self, name: str, replica: str) -> None:
         self._homes[name] = replica
         self._homes.move_to_end(name)
-        while len(self._homes) > self._remember:
+        while len(self._homes) > REMEMBERED:
             self._homes.popitem(last=False)
 
 
