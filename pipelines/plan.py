@@ -167,10 +167,8 @@ class Simulation:
         turn.runs.append(run)
         pace = self._paces[run.name]
         if run.replica not in self._strands:
-            self._strands[run.replica] = _Strands(
-                Strand(self._agenda, in_order=pace.in_order),
-                Strand(self._agenda, in_order=pace.in_order),
-            )
+            firsts = Strand(self._agenda, in_order=pace.in_order)
+            self._strands[run.replica] = _Strands(firsts, Strand(self._agenda))
         strands = self._strands[run.replica]
         self._repace(run)
         active = self._places.serving(run.name, run.replica)

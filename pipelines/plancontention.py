@@ -64,9 +64,9 @@ class Pace:
                 self._levels,
                 [statistics.fmean(map(of, one)) for one in self._groups],
                 most,
-                in_order=self.in_order,
+                in_order=in_order,
             )
-            for of in (_first_s, _rest_s)
+            for of, in_order in ((_first_s, self.in_order), (_rest_s, False))
         )
 
     def draw(self, active: int, chance: random.Random) -> tuple[float, float]:

@@ -39,8 +39,8 @@ class Run(BaseModel):
 class NodeProfile(BaseModel):
     """What was measured of one node.
 
-    `in_order`: of runs that meet, the first is answered as soon as if it were alone, and the others
-    after it; else they go on side by side, and all are late.
+    `in_order`: of runs that meet, the first has its first output as soon as if it were alone, and
+    the others after it; else all of them have it late.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
