@@ -23,7 +23,7 @@ class Slowdown:
     many times longer than alone the one whose turn it is takes.
 
     Known at ascending `levels` from mean times; between them it is interpolated, beyond the
-    highest it grows on as between the highest two. Never less than with fewer.
+    highest it grows on as between the highest two. It never falls with the number.
     """
 
     def __init__(

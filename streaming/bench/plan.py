@@ -47,8 +47,8 @@ class Load:
 class Found:
     """Of a load: percentiles of the time to a turn's first output, and mean replicas by node.
 
-    `p95_range_s` is where the 95th percentile of many such loads would be, by the turns of one
-    (95 % confidence).
+    `p95_range_s` is where the 95th percentile of many such loads would be: by the turns of the one
+    that was served (95 % confidence), by the plans that were made.
     """
 
     turns: int
@@ -210,8 +210,10 @@ def render(comparisons: list[Comparison]) -> str:
             *((one.planned.replicas[name], one.served.replicas.get(name, 0.0)) for name in names),
         ]
         cells = [_cell(plan, real) for plan, real in values]
-        least_s, most_s = one.served.p95_range_s
-        cells[3] += f", by chance {least_s:.3g} to {most_s:.3g}"
+        served, plans = (
+            "{:.3g} to {:.3g}".format(*of.p95_range_s) for of in (one.served, one.planned)
+        )
+        cells[3] += f", by chance {served}; single plans {plans}"
         lines.append(f"| {one.load.sessions} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

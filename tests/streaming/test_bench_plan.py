@@ -48,7 +48,7 @@ def test_the_table_says_how_far_off_the_plan_was() -> None:
     load = Load(4, 60.0, Habits())
     found = [Found(100, 0, 0.5, one, (0.9, 1.3), {"llm": 2.0}) for one in (1.2, 1.0)]
     table = render([Comparison(load, *found)])
-    assert "1.2 planned, 1 served (+20%), by chance 0.9 to 1.3 |" in table
+    assert "1.2 planned, 1 served (+20%), by chance 0.9 to 1.3; single plans 0.9 to 1.3 |" in table
     assert "0 planned, 0 served |" in table
     assert table.count("\n") == 2
 
