@@ -152,6 +152,8 @@ def parts(path: str | Path, name: str) -> list[Part]:
         BadInput: it doesn't exist, is no file, or is empty.
     """
     place = Path(path)
+    if place.is_dir():
+        raise BadInput(f"{str(path)!r} is a folder; name the files in it", param="file")
     if not place.is_file():
         raise BadInput(f"{name!r} doesn't exist or isn't a file", param="file")
     size = place.stat().st_size

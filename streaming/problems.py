@@ -84,8 +84,8 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, RequestValidationError)
         faults = error.errors()
         said = "; ".join(map(_told, faults))
-        param = ".".join(map(str, faults[0]["loc"][1:])) if faults else None
-        return problem(400, said, "invalid_value", param=param)
+        param = _field(faults[0]) if faults else ""
+        return problem(400, said, "invalid_value", param=param or None)
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
@@ -113,8 +113,17 @@ def install(app: FastAPI) -> None:
         return problem(500, "an internal error; the server's log has it", "internal_error")
 
 
+def _field(fault: Any) -> str:
+    """The field that a fault is of, "" where it is of the whole body."""
+    if fault["type"] == "json_invalid":
+        return ""
+    return ".".join(map(str, fault["loc"][1:]))
+
+
 def _told(fault: Any) -> str:
     """A fault of a request's body: its field, where it is of one field, and what is wrong."""
-    field = ".".join(map(str, fault["loc"][1:]))
+    field = _field(fault)
     message = str(fault["msg"]).removeprefix("Value error, ")
+    if not field and fault["type"] == "missing":
+        return "a JSON body is needed"
     return f"{field}: {message}" if field else message

@@ -26,9 +26,16 @@ _BAR = 24
 
 def run(parsed: argparse.Namespace) -> int:
     """Transcribe; status 1 if a file failed. Each failure is told, and costs the others nothing."""
+    parsed.speakers = speakers_wanted(parsed)
     if parsed.speakers and parsed.format in ("json",):
         raise BadInput("speakers go with text, srt, vtt, verbose_json and diarized_json")
     return asyncio.run(_Run(parsed).all())
+
+
+def speakers_wanted(parsed: argparse.Namespace) -> bool:
+    """Whether voices are to be told apart, which naming a number of speakers asks for too."""
+    bounds = (parsed.min_speakers, parsed.max_speakers)
+    return parsed.speakers or any(bound is not None for bound in bounds)
 
 
 def options_of(parsed: argparse.Namespace) -> dict[str, Any]:

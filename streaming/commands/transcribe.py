@@ -31,7 +31,9 @@ def add(commands: Commands) -> None:
     command.add_argument("--pipeline", default="transcribe", help="pipeline file")
     command.add_argument("--language", help="ISO 639-1; found if not given")
     command.add_argument("--translate", action="store_true", help="into English")
-    command.add_argument("--speakers", action="store_true", help="tell voices apart")
+    command.add_argument(
+        "--speakers", action="store_true", help="tell voices apart, as the next two do"
+    )
     command.add_argument("--min-speakers", type=int, help="there are at least so many")
     command.add_argument("--max-speakers", type=int, help="there are at most so many")
     command.add_argument(

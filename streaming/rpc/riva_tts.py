@@ -13,7 +13,7 @@ from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.version import Version
-from ..voices import voices_of
+from ..voices import voices_of, wished
 from .door import Caller, Door
 from .sound import Encoder
 from .speech import speech, whole
@@ -93,13 +93,19 @@ async def spoken(
         yield request.text
 
     encoder = Encoder(ENCODINGS[encoding_of(request)], request.sample_rate_hz)
-    voice = Voice(request.voice_name or None)
+    voice = voice_of(request.voice_name)
     async with aclosing(speech(pipeline, texts(), voice, caller)) as frames:
         async for frame in frames:
             if part := encoder.push(frame):
                 yield part
     if rest := encoder.flush():
         yield rest
+
+
+def voice_of(name: str) -> Voice:
+    """The voice of that name. Riva's own names ("English-US.Female-1"), which its samples send,
+    are the default one; the engine refuses any other that it hasn't."""
+    return Voice(None) if "." in name else wished(name or None, 1.0)
 
 
 def checked(request: riva.SynthesizeSpeechRequest) -> riva.SynthesizeSpeechRequest:

@@ -85,3 +85,16 @@ async def test_unknown_paths_answer_in_the_same_shape(client: httpx.AsyncClient)
     answer = await client.get("/v1/nothing")
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "a JSON body is needed"), (b"[]", "object"), (b"{bad", "JSON")]
+)
+async def test_a_body_that_is_none_is_told(
+    client: httpx.AsyncClient, content: bytes, said: str
+) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await client.post("/v1/embeddings", content=content, headers=headers)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]["message"]
+    assert answer.json()["error"]["param"] is None

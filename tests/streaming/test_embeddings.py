@@ -58,6 +58,7 @@ async def test_bad_requests_are_400s(
     answer = await http.post("/v1/embeddings", json=body)
     assert answer.status_code == 400, answer.text
     message = answer.json()["error"]["message"]
+    assert answer.json()["error"]["param"] != ""
     assert said in message
     assert not message.startswith(":")
     assert "Value error" not in message

@@ -151,7 +151,21 @@ def test_two_files_never_become_one(pipeline, tmp_path, capsys):
 def test_wrong_options_end_it_before_it_begins(pipeline, capsys):
     wrong = ("--min-speakers", 5, "--max-speakers", 2)
     assert run("transcribe", "x.wav", *wrong, "--pipeline", pipeline) == 2
-    assert "min_speakers 5 is above" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("min_speakers 5 is above")
+    assert "known options" not in said, "none is unknown"
+
+
+@pytest.mark.parametrize("bound", ["--min-speakers", "--max-speakers"])
+def test_a_number_of_speakers_asks_for_speakers(bound, pipeline, capsys):
+    arguments = ("x.wav", bound, 2, "--format", "json", "--pipeline", pipeline)
+    assert run("transcribe", *arguments) == 2
+    assert "speakers go with" in capsys.readouterr().err
+
+
+def test_a_folder_is_named_as_one(pipeline, tmp_path, capsys):
+    assert run("transcribe", tmp_path, "--stdout", "--pipeline", pipeline) == 1
+    assert f"{str(tmp_path)!r} is a folder" in capsys.readouterr().err
 
 
 def test_jobs_are_submitted_listed_fetched_and_deleted(speech, pipeline, tmp_path, capsys):

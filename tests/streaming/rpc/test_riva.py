@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from rpcserving import TONE, served, stream, wav
 
+from motet.components.frames import Voice
 from motet.components.wire import riva_asr_pb2 as asr
 from motet.components.wire import riva_asr_pb2_grpc, riva_tts_pb2_grpc
 from motet.components.wire import riva_common_pb2 as common
 from motet.components.wire import riva_tts_pb2 as tts
+from motet.streaming.rpc.riva_tts import voice_of
 
 pytestmark = pytest.mark.timeout(40)
 
@@ -84,6 +86,21 @@ async def test_encodings_of_speech_and_refusals() -> None:
         request.enable_word_time_offsets = True
         with pytest.raises(grpc.aio.AioRpcError, match="enable_word_time_offsets"):
             await stub.Synthesize(request)
+
+
+@pytest.mark.parametrize(
+    ("name", "voice"),
+    [
+        ("", Voice(None)),
+        ("default", Voice(None)),
+        ("English-US.Female-1", Voice(None)),
+        ("ada", Voice("ada", exact=True)),
+    ],
+)
+def test_riva_names_of_voices_are_the_default_and_all_others_are_meant(
+    name: str, voice: Voice
+) -> None:
+    assert voice_of(name) == voice
 
 
 async def test_the_first_message_of_a_stream_must_be_its_config() -> None:
