@@ -34,6 +34,10 @@ TURNS = 40
 """How many turns are measured at each number at once, at least."""
 
 FEWEST_ROUNDS = 4
+PAUSE_S = 0.3
+"""Before a turn that is measured alone: without one the process and its caches never cool, and it
+takes half as long as those that come now and then."""
+
 BURSTS, BURST = 7, 4
 """How often, and how many, turns begin all at once, to see whether they wait for one another."""
 
@@ -209,22 +213,27 @@ async def measure(
         await _turns(pipeline, sample, iter(range(1)))
         recorded.forget()
         for level in sorted({min(level, most) for level in levels}):
+            pause_s = PAUSE_S if level == 1 else 0.0
             left = iter(range(max(turns, FEWEST_ROUNDS * level)))
-            await asyncio.gather(*(_turns(pipeline, sample, left) for _ in range(level)))
+            await asyncio.gather(*(_turns(pipeline, sample, left, pause_s) for _ in range(level)))
         profile = recorded.profile(f"{platform.machine()}, {os.cpu_count()} cores")
         bursts: list[Profile] = []
         for _ in range(BURSTS if most > 1 else 0):
             recorded.forget()
+            await asyncio.sleep(PAUSE_S)
             each = (_turns(pipeline, sample, iter(range(1))) for _ in range(min(most, BURST)))
             await asyncio.gather(*each)
             bursts.append(recorded.profile())
         return ordered(profile, bursts)
 
 
-async def _turns(pipeline: Pipeline, sample: Frame, left: Iterator[int]) -> None:
-    """One turn after the other, as long as there are any left to begin."""
+async def _turns(
+    pipeline: Pipeline, sample: Frame, left: Iterator[int], pause_s: float = 0.0
+) -> None:
+    """One turn after the other, each after a pause, as long as there are any left to begin."""
     async with pipeline.session() as session:
         for turn, _ in enumerate(left, 1):
+            await asyncio.sleep(pause_s)
             session.start(turn, sample)
             async for number, node, frame in session:
                 if isinstance(frame, Fault):

@@ -26,6 +26,7 @@ from motet.pipelines.planinputs import (
 from motet.pipelines.planreport import Planner, one_more, render
 from motet.pipelines.profile import NodeProfile, Profile, Run
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.commands import plan as commands
 from motet.streaming.commands.plan import measure, seconds_of
 
 
@@ -236,7 +237,10 @@ def test_times(text: str, seconds: float) -> None:
         seconds_of("soon" + text)
 
 
-async def test_a_profile_is_measured_and_kept(tmp_path: Path) -> None:
+async def test_a_profile_is_measured_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "PAUSE_S", 0.01)
     llm = {"use": "fakes:Answer", "options": {"delay_s": 0.01}, "scale": {"max_replicas": 4}}
     spec = {"name": "t", "nodes": {"llm": llm}, "edges": ["input -> llm -> output"]}
     found = await measure(build(PipelineSpec.model_validate(spec)), turns=6, levels=[1, 3])
