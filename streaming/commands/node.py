@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from .output import Commands
 if TYPE_CHECKING:
     from ...pipelines.runtimes.nodeserver import NodeServer
     from ...pipelines.runtimes.podcost import PodCost
+    from ..logs import write_logs
 
 
 def add(commands: Commands) -> None:
@@ -45,7 +45,7 @@ def run_node(parsed: argparse.Namespace) -> int:
     from ...pipelines.runtimes.nodeserver import NodeServer
     from ...pipelines.runtimes.podcost import PodCost
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    write_logs()
     graph = load(parsed.file)
     node = graph.nodes.get(parsed.node)
     if node is None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from ...pipelines.graph import Graph
 from ..hup import Hangup
+from ..logs import write_logs
 from ..rollout import reload_all
 from ..server import Server
 from ..settings import Settings
 from .door import has_jobs, none_here
 from .service import Jobs
+
+logger = logging.getLogger("motet")
 
 
 def work(graphs: Sequence[Graph], settings: Settings, *, concurrency: int = 8) -> int:
@@ -25,6 +29,8 @@ def work(graphs: Sequence[Graph], settings: Settings, *, concurrency: int = 8) -
     server = Server.make(graphs, settings.model_copy(update={"host": "127.0.0.1"}))
     if not has_jobs(server):
         raise none_here(server)
+    write_logs()
+    logger.info("loading %s", ", ".join(server.pipelines))
     return asyncio.run(_work(server, concurrency))
 
 
@@ -40,5 +46,6 @@ async def _work(server: Server, concurrency: int) -> int:
         hangup = Hangup(lambda: reload_all(server), stop.set)
         hangup.watch()
         stack.push_async_callback(hangup.close)
+        logger.info("runs jobs, %d at once", concurrency)
         await stop.wait()
     return 0

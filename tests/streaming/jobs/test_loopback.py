@@ -19,6 +19,8 @@ from jobclients import graph
 
 from motet.streaming import webhooks
 from motet.streaming.app import create_app
+from motet.streaming.cli import main
+from motet.streaming.jobs import worker
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
@@ -81,3 +83,21 @@ async def test_an_endpoint_from_when_it_was_allowed_fails_with_the_flag_named(
         assert (await http.get("/readyz")).status_code == 200
         await http.delete(f"/v1/webhooks/{endpoint}")
     assert FLAG in log[0]["error"]
+
+
+@pytest.mark.parametrize("flags", [[], [FLAG]])
+def test_a_worker_is_allowed_what_its_flag_says(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    """Workers deliver webhooks too: what a server was allowed, they must be allowable."""
+    got: list[Settings] = []
+
+    def work(graphs: Any, settings: Settings, *, concurrency: int) -> int:
+        got.append(settings)
+        return 0
+
+    monkeypatch.setattr(worker, "work", work)
+    with pytest.raises(SystemExit) as ended:
+        main(["worker", "chat", *flags])
+    assert ended.value.code == 0
+    assert [one.allow_loopback_urls for one in got] == [bool(flags)]
