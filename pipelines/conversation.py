@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..components.errors import BadInput
 from ..components.frames import CallRequest, ImagePart, Spoken
+from .tally import Tally
 
 Role = Literal["system", "user", "assistant"]
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -47,8 +49,14 @@ class Item:
 
     @property
     def size_bytes(self) -> int:
-        """About what the item takes: its text and its pictures."""
-        return len(self.text) + sum(len(image.data) for image in self.images)
+        """About what the item takes: its text, its pictures, the arguments of a call."""
+        call = len(self.call.name) + len(self.call.arguments) if self.call is not None else 0
+        return len(self.text) + call + sum(len(image.data) for image in self.images)
+
+    @property
+    def growing(self) -> bool:
+        """Whether text is still to come: a reply that is being written, a pending transcript."""
+        return self.pending or self.status == "in_progress"
 
     def cut(self, heard_ms: float) -> None:
         """Keep what was heard until `heard_ms`, at most what was sent."""
@@ -84,13 +92,15 @@ class Conversation:
     """Items in order, at most `max_items` of them and `max_bytes` of text and pictures.
 
     An item that makes it too long drops the oldest items, a tool call together with its output;
-    items with the role "system" stay, and so does the newest (with its tool call).
+    items with the role "system" stay, and so does the newest (an output with its tool call).
     """
 
     def __init__(self, max_items: int = 512, max_bytes: int = 32 << 20) -> None:
         self._max_items = max_items
         self._max_bytes = max_bytes
-        self._items: dict[str, Item] = {}
+        # Unlike a dict, it finds its ends at once where many have been taken off them.
+        self._items: OrderedDict[str, Item] = OrderedDict()
+        self._tally = Tally()
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items.values())
@@ -111,13 +121,9 @@ class Conversation:
         return self._items.get(item_id)
 
     def before(self, item_id: str) -> str | None:
-        """The id of the item before this one, None for the first."""
-        previous = None
-        for known in self._items:
-            if known == item_id:
-                return previous
-            previous = known
-        return previous
+        """The id of the item before this one, None for the first. Asked about the newest mostly."""
+        ids = reversed(self._items)
+        return next(ids, None) if item_id in ids else None
 
     def call(self, call_id: str) -> Item | None:
         """The tool call of that id."""
@@ -127,40 +133,61 @@ class Conversation:
         """Append the item, or place it behind `after` ("root": in front). The ids dropped for it.
 
         Raises:
-            BadInput: its id is taken, or `after` is unknown.
+            BadInput: its id is taken, `after` is unknown, or system items, which stay, have left
+                no room for one more.
         """
         if item.id in self._items:
             raise BadInput(f"Item with id {item.id!r} already exists.", param="item.id")
+        if after is not None and after != "root" and after not in self._items:
+            raise BadInput(f"There is no item {after!r} to place it behind.", param="after")
+        if item.role == "system":
+            self._check_room(item)
+        self._tally.add(item)
         if after is None or after == self.last_id:
             self._items[item.id] = item
-            return self._drop_oldest(item.id)
-        if after != "root" and after not in self._items:
-            raise BadInput(f"There is no item {after!r} to place it behind.", param="after")
+            return self._drop_oldest(item)
         order = list(self._items.values())
         place = 0 if after == "root" else [i.id for i in order].index(after) + 1
         order.insert(place, item)
-        self._items = {i.id: i for i in order}
-        return self._drop_oldest(item.id)
+        self._items = OrderedDict((i.id, i) for i in order)
+        return self._drop_oldest(item)
 
     def remove(self, item_id: str) -> Item | None:
         """Take the item out; None if it isn't there."""
-        return self._items.pop(item_id, None)
+        item = self._items.pop(item_id, None)
+        if item is not None:
+            self._tally.remove(item)
+        return item
 
-    def _drop_oldest(self, newest: str) -> list[str]:
+    def _check_room(self, item: Item) -> None:
+        tally = self._tally
+        fits = tally.system_bytes + item.size_bytes <= self._max_bytes
+        if tally.systems < self._max_items and fits:
+            return
+        raise BadInput(
+            f"{tally.systems} system items of {tally.system_bytes} bytes stay in the conversation, "
+            f"which holds at most {self._max_items} items and {self._max_bytes} bytes. "
+            "Delete some.",
+            param="item",
+        )
+
+    def _drop_oldest(self, newest: Item) -> list[str]:
         dropped: list[str] = []
-        kept = {mate.id for mate in self._pair(self._items[newest])}
+        kept = {newest.id}
+        if newest.answers is not None and (call := self.call(newest.answers)) is not None:
+            kept.add(call.id)
         while self._over():
             item = next((i for i in self if i.role != "system" and i.id not in kept), None)
             if item is None:
                 break
             for mate in self._pair(item):
-                del self._items[mate.id]
-                dropped.append(mate.id)
+                if mate.id not in kept:
+                    self.remove(mate.id)
+                    dropped.append(mate.id)
         return dropped
 
     def _over(self) -> bool:
-        size = sum(item.size_bytes for item in self)
-        return len(self._items) > self._max_items or size > self._max_bytes
+        return len(self._items) > self._max_items or self._tally.size_bytes > self._max_bytes
 
     def _pair(self, item: Item) -> list[Item]:
         call_id = item.call.call_id if item.call is not None else item.answers

@@ -78,12 +78,14 @@ class History:
                 "and truncation is disabled."
             )
         goal = budget.max_tokens * budget.keep
-        for turn in [turn for turn in turns[:-1] if not turn.pinned]:
-            if total <= goal:
-                return
+        kept: list[_Turn] = []
+        for turn in turns[:-1]:
+            if turn.pinned or total <= goal:
+                kept.append(turn)
+                continue
             total -= turn.tokens
             self._forgotten.update(turn.ids)
-            turns.remove(turn)
+        turns[:-1] = kept
 
 
 def _turns(items: list[Item]) -> list[_Turn]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from motet.components.errors import BadInput
 from motet.components.frames import CallRequest, ImagePart, Spoken
-from motet.pipelines.conversation import Conversation, Item, heard_text
+from motet.pipelines.conversation import Conversation, Item, Role, heard_text
 
 STORY = [
     Spoken("The first sentence. ", 0, 1000),
@@ -105,11 +105,69 @@ def test_an_output_that_comes_late_finds_its_call() -> None:
     assert conversation.add(Item("out", text="42", answers="c1")) == ["u"]
 
 
-@pytest.mark.parametrize("fields", [{"images": (ImagePart(b"x" * 60),)}, {"text": "x" * 60}])
-def test_pictures_and_text_are_bounded_too(fields: dict[str, Any]) -> None:
+def test_outputs_of_one_call_are_bounded_like_all_others() -> None:
+    conversation = Conversation(max_items=3)
+    conversation.add(Item("call", "assistant", call=CallRequest("c1", "f", "{}")))
+    for number in range(20):
+        conversation.add(Item(f"out{number}", text="42", answers="c1"))
+    assert ids(conversation)[0] == "call"
+    assert ids(conversation)[-1] == "out19"
+    assert len(conversation) <= 3
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"images": (ImagePart(b"x" * 60),)},
+        {"text": "x" * 60},
+        {"role": "assistant", "call": CallRequest("c", "f", "x" * 60)},
+    ],
+)
+def test_pictures_text_and_arguments_are_bounded_too(fields: dict[str, Any]) -> None:
     conversation = Conversation(max_bytes=100)
     conversation.add(Item("a", **fields))
     assert conversation.add(Item("b", **fields)) == ["a"]
+
+
+def test_text_that_comes_after_the_item_counts() -> None:
+    conversation = Conversation(max_bytes=100)
+    reply = Item("reply", "assistant", status="in_progress")
+    conversation.add(reply)
+    reply.text = "x" * 90
+    reply.status = "completed"
+    assert conversation.add(user("next", "y" * 20)) == ["reply"]
+
+
+@pytest.mark.parametrize("bounds", [{"max_items": 3}, {"max_bytes": 30}])
+def test_system_items_stay_so_that_one_too_many_is_refused(bounds: dict[str, int]) -> None:
+    conversation = Conversation(**bounds)
+    for name in "abc":
+        conversation.add(Item(name, "system", "x" * 10))
+    with pytest.raises(BadInput, match="3 system items of 30 bytes"):
+        conversation.add(Item("d", "system", "x" * 10))
+    conversation.remove("b")
+    conversation.add(Item("d", "system", "x" * 10))
+    assert ids(conversation) == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_a_long_conversation_is_not_added_up_for_each_item(
+    monkeypatch: pytest.MonkeyPatch, role: Role
+) -> None:
+    sized = 0
+    size_of = Item.size_bytes.fget
+    assert size_of is not None
+
+    def counted(item: Item) -> int:
+        nonlocal sized
+        sized += 1
+        return size_of(item)
+
+    monkeypatch.setattr(Item, "size_bytes", property(counted))
+    conversation = Conversation(max_items=300)
+    for number in range(300):
+        conversation.add(Item(str(number), role, "hi"))
+    assert sized <= 4 * 300
 
 
 @given(st.lists(st.sampled_from(["user", "system", "call", "output"]), max_size=60))
@@ -122,6 +180,8 @@ def test_it_never_grows_beyond_its_bound_nor_keeps_half_a_pair(kinds: list[str])
         item = user(name)
         if kind == "system":
             item = Item(name, "system", "s")
+            if sum(known.role == "system" for known in conversation) == 5:
+                continue
         elif kind == "call":
             item = Item(name, "assistant", call=CallRequest(name, "f", "{}"))
             open_calls.append(name)
@@ -130,8 +190,7 @@ def test_it_never_grows_beyond_its_bound_nor_keeps_half_a_pair(kinds: list[str])
             open_calls.remove(known[0])
         added.add(name)
         gone |= set(conversation.add(item))
-        systems = sum(item.role == "system" for item in conversation)
-        assert len(conversation) <= max(5, systems + 2)
+        assert len(conversation) <= 5 + 2
     assert set(ids(conversation)) == added - gone
     for item in conversation:
         if item.answers is not None:
