@@ -13,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 65_536
 STALL_S = 60.0
+LEAST_BYTES = 15_000
+"""What comes of a body within STALL_S at least: 250 bytes/s, a third of what Opus takes."""
 
 
 class HeadTooLarge(Exception):
@@ -20,8 +22,9 @@ class HeadTooLarge(Exception):
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Refuses heads over `MAX_HEAD_BYTES`; cuts off who sends nothing of a request that was begun,
-    or reads nothing of an answer, for `STALL_S`. WebSockets have clocks of their own."""
+    """Refuses heads over `MAX_HEAD_BYTES`; cuts off who takes longer than `STALL_S` for a head,
+    sends nothing, or less than `LEAST_BYTES`, of a body that was begun within it, or reads nothing
+    of an answer. WebSockets have clocks of their own."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -30,6 +33,9 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         self._raw_bytes = 0
         self._heard_s = 0.0
+        self._span_s = 0.0
+        self._span_bytes = 0
+        self._held = False
         self._unread_bytes = 0
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
@@ -37,7 +43,7 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
-        self._heard_s = self.loop.time()
+        self._begin_span()
         self._reading = self.loop.call_later(STALL_S, self._listen)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -48,8 +54,10 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Parse; what belongs to a head alone is counted before the parser keeps it."""
         self._heard_s = self.loop.time()
+        self._span_bytes += len(data)
         began_in_head = self._in_head
         super().data_received(data)
+        self._held |= self.flow.read_paused
         if self.transport.is_closing() or not (began_in_head and self._in_head):
             return
         self._raw_bytes += len(data)
@@ -61,6 +69,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = self._raw_bytes = 0
         self._in_head = self._awaited = True
         super().on_message_begin()
+        self._begin_span()
         if self._reading is None:
             self._reading = self.loop.call_later(STALL_S, self._listen)
 
@@ -77,6 +86,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The body is next."""
         self._in_head = False
+        self._begin_span()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -107,18 +117,30 @@ class BoundedHttp(HttpToolsProtocol):
         if self._head_bytes > MAX_HEAD_BYTES:
             raise HeadTooLarge
 
+    def _begin_span(self) -> None:
+        """From now on a head, or the next `LEAST_BYTES` of a body, have `STALL_S`."""
+        self._heard_s = self._span_s = self.loop.time()
+        self._span_bytes = 0
+
     def _listen(self) -> None:
-        """Cut off a client that owes the rest of a request and sends none of it."""
+        """Cut off a client that owes the rest of a request, and sends none or too little of it."""
         self._reading = None
         if not self._awaited:
             return
-        left_s = self._heard_s + STALL_S - self.loop.time()
-        if self.flow.read_paused:  # it is we who don't read
-            left_s = STALL_S
-        if left_s <= 0:
+        now_s = self.loop.time()
+        if self._held:  # it was we who didn't read
+            self._held = self.flow.read_paused
+            self._begin_span()
+        elif now_s >= self._heard_s + STALL_S:
             self._cut("sent nothing of its request")
-        else:
-            self._reading = self.loop.call_later(left_s, self._listen)
+            return
+        elif now_s >= self._span_s + STALL_S:
+            if self._in_head or self._span_bytes < LEAST_BYTES:
+                self._cut("sent too little of its request")
+                return
+            self._begin_span()
+        ends_s = min(self._heard_s, self._span_s) + STALL_S
+        self._reading = self.loop.call_at(ends_s, self._listen)
 
     def _watch(self) -> None:
         """Cut off a client that has taken nothing since the last look."""
