@@ -139,7 +139,12 @@ EMOJI = (
     r"|[\u25a0-\u25ff\u2713-\u2718])"
 )
 
-URL_RULES = (rule(rf"(?i)(?<![\w@]){URL}?{URL_END}", lambda match: host(match[0])),)
+# Without an end ahead, each address in a long run would be tried character by character.
+ENDS = (
+    rf"(?=(?:https?://|ftp://|www\.)(?:[^\s<>\"`\](){END}]++|\([^\s<>()]{{0,200}}\))*+"
+    rf"[\s<>\"`\](){END}])"
+)
+URL_RULES = (rule(rf"(?i)(?<![\w@]){ENDS}{URL}?{URL_END}", lambda match: host(match[0])),)
 VERSION_RULES = (rule(r"(?<![\w.])[vV](?=\d)", "version "),)
 
 INLINE_RULES: dict[str, tuple[Rule, ...]] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.components.tts.clean import Cleaner, Piece
+from motet.components.tts.markup import END, URL, URL_END, URL_RULES
 
 FRAGMENTS = (
     "**", "*", "_", "__", "~~", "`", "```", "```py\n", "\n", "\n\n", " ", "# ", "## ", "- ",
@@ -52,6 +54,20 @@ def test_sources_join_and_no_cut_changes_anything(text: str, cuts: list[int]) ->
     whole, cut = pieces(text, []), pieces(text, cuts)
     assert "".join(piece.source for piece in cut) == text
     assert joined(cut) == joined(whole)
+
+
+ADDRESSES = ("http://", "www.", "a.b/", "(", ")", "_(d)", ".", "!*", " ", '"', "]", "x" * 90)
+
+
+@given(st.lists(st.sampled_from(ADDRESSES), max_size=40).map("".join), st.booleans())
+def test_looking_for_an_end_first_changes_no_address(run: str, more: bool) -> None:
+    text = "http://" + run + ("" if more else END)
+    searched = regex.compile(rf"(?i)(?<![\w@]){URL}?{URL_END}", regex.DOTALL)
+    plain = searched.match(text, 0, 2000, partial=more)
+    found = URL_RULES[0].pattern.match(text, 0, 2000, partial=more)
+    assert (found and not found.partial) == (plain and not plain.partial)
+    if found and plain and not found.partial:
+        assert found.span() == plain.span()
 
 
 @pytest.mark.parametrize(
