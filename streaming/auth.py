@@ -195,6 +195,14 @@ def load_keys(settings: Settings) -> KeyRing:
     return ring
 
 
+def unasked(settings: Settings) -> Path | None:
+    """The file of `motet keys` that goes unread, since only this machine can reach the server; a
+    proxy in front would let everyone in. None if there is none, or keys are asked for."""
+    given = settings.keys_file or settings.api_keys or settings.admin_keys
+    file = settings.data_dir / DEFAULT_KEYS
+    return file if settings.is_loopback and not given and file.exists() else None
+
+
 def _stamp(file: Path | None) -> tuple[int, int, int] | None:
     """What changes when a file is replaced or written to; None where there is none."""
     if file is None:

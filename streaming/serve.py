@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..components.errors import Flaw, SpecError
 from ..pipelines.graph import Graph
 from .app import create_app
+from .auth import unasked
 from .connection import BoundedHttp
 from .garbage import Settling, settle_garbage
 from .hup import Hangup
@@ -42,6 +43,10 @@ def serve(graphs: Sequence[Graph], settings: Settings) -> int:
     logger.info("loading %s", ", ".join(server.pipelines))
     if settings.allow_loopback_urls:
         logger.warning("URLs of inputs and webhooks may point at this machine: development only")
+    if (file := unasked(settings)) is not None:
+        logger.warning(
+            "no key is asked for on this machine; --keys-file %s asks for its keys", file
+        )
     config = uvicorn.Config(
         Starting(create_app(server), server),
         host=settings.host,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motet.components.errors import BadInput, SpecError
-from motet.streaming.auth import Unauthorized, bearer, load_keys
+from motet.streaming.auth import Unauthorized, bearer, load_keys, unasked
 from motet.streaming.keyfile import add_key, read_keys, remove_key
 from motet.streaming.origin import origin_allowed
 from motet.streaming.settings import Settings, from_environment
@@ -133,3 +133,12 @@ def test_settings_come_from_flags_over_the_environment() -> None:
     assert (settings.port, settings.host, settings.api_keys) == (9000, "::1", ("a", "b"))
     with pytest.raises(SpecError, match=r"port.*99999.*\n?.*max_sessions"):
         from_environment({"port": 99999, "max_sessions": 0}, {})
+
+
+def test_a_keys_file_that_no_request_is_held_to_is_told(tmp_path: Path) -> None:
+    here = Settings(data_dir=tmp_path)
+    assert unasked(here) is None
+    add_key(tmp_path / "keys.json", "ada")
+    assert unasked(here) == tmp_path / "keys.json"
+    assert unasked(here.model_copy(update={"keys_file": tmp_path / "keys.json"})) is None
+    assert unasked(here.model_copy(update={"host": "0.0.0.0"})) is None
