@@ -201,7 +201,8 @@ def document(data: bytes, name: str) -> list[str | ImagePart]:
     Raises:
         BadInput: it is no PDF, no picture and no UTF-8 text.
     """
-    from ..components.vision import pdf, pixels
+    from ..components import pixels
+    from ..components.vision import pdf
 
     head = f"[{name}]"
     if pdf.MAGIC in data[:1024]:
