@@ -141,7 +141,7 @@ class Pool:
     def has_room(self, beside: str = "") -> bool:
         """Whether a ready replica, other than `beside`, has a free place."""
         return any(
-            one.state == "ready" and one.sessions < self.concurrency and one.id != beside
+            one.state == "ready" and one.load < self.concurrency and one.id != beside
             for one in self.replicas.values()
         )
 
@@ -179,6 +179,13 @@ class Pool:
             one.state = "ready"
             self._failures = 0
             self.cold_start_s.finished(now_s - one.started_s)
+        return self.dispatch(now_s)
+
+    def told(self, replica: str, elsewhere: int, now_s: float) -> list[Ticket]:
+        """So many runs on a replica are of other processes, which share it."""
+        one = self.replicas.get(replica)
+        if one is not None:
+            one.elsewhere = elsewhere
         return self.dispatch(now_s)
 
     def lost(self, replica: str, now_s: float, *, expected: bool = False) -> None:

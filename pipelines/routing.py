@@ -17,7 +17,7 @@ REMEMBERED = 10_000
 
 def least_sessions(replicas: Sequence[Replica]) -> Replica:
     """The replica with the fewest sessions; for a head that knows every one of them."""
-    return min(replicas, key=lambda one: (one.sessions, one.id))
+    return min(replicas, key=lambda one: (one.load, one.id))
 
 
 def power_of_two(random: Callable[[], float]) -> Pick:
@@ -51,9 +51,7 @@ class Router:
         self, replicas: Sequence[Replica], *, session: str = "", prefix: str = ""
     ) -> Replica | None:
         """A ready replica with a free place; None when all are full."""
-        free = [
-            one for one in replicas if one.state == "ready" and one.sessions < self._concurrency
-        ]
+        free = [one for one in replicas if one.state == "ready" and one.load < self._concurrency]
         if not free:
             return None
         adapter = prefix.rpartition("/")[0]
@@ -69,8 +67,8 @@ class Router:
         home = self._home(free, f"{kind} {value}") if value else None
         if home is None:
             return None
-        least = min(one.sessions for one in free)
-        return home if home.sessions - least <= self._concurrency // 4 else None
+        least = min(one.load for one in free)
+        return home if home.load - least <= self._concurrency // 4 else None
 
     def _home(self, free: Sequence[Replica], name: str) -> Replica | None:
         home = self._homes.get(name)

@@ -26,7 +26,8 @@ State = Literal["starting", "ready", "draining", "failed"]
 
 @dataclass(slots=True)
 class Replica:
-    """A replica as policy and router see it; `sessions` are the runs on it now.
+    """A replica as policy and router see it; `sessions` are the runs on it now, `elsewhere` those
+    that others than this process have there.
 
     `drain_by_s` is when a draining one is stopped whatever still runs on it.
     """
@@ -37,6 +38,12 @@ class Replica:
     started_s: float = 0.0
     drain_by_s: float = math.inf
     version: str = "1"
+    elsewhere: int = 0
+
+    @property
+    def load(self) -> int:
+        """All runs on it."""
+        return self.sessions + self.elsewhere
 
 
 @dataclass(frozen=True, slots=True)

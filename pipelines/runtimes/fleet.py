@@ -25,7 +25,9 @@ LINK = LinkSettings(heartbeat_s=1.0, patience_s=10.0)
 
 
 class Remote:
-    """A connection to one replica. `changed` is called when it is ready, drains or is gone."""
+    """A connection to one replica. `changed` is called when it is ready, drains or is gone, and
+    when it tells its load; `elsewhere` are its runs that aren't of this process.
+    """
 
     def __init__(
         self, address: str, *, tls: MutualTls | None, changed: Callable[[Remote], None]
@@ -33,6 +35,7 @@ class Remote:
         self.name = address
         self.state = "starting"
         self.utilisation: float | None = None
+        self.elsewhere = 0
         self.draining = asyncio.Event()
         self.load_s = 0.0
         self.error: MotetError | None = None
@@ -63,8 +66,11 @@ class Remote:
 
     def _told(self, status: pb.Status) -> None:
         self.utilisation = status.utilisation if status.HasField("utilisation") else None
+        self.elsewhere = max(0, status.active - self._hop.link.calls.active)
         if status.state == pb.Status.READY:
             self.load_s = status.load_s
+            if self.state == "ready":
+                self._changed(self)
             self._be("ready")
         elif status.state == pb.Status.DRAINING:
             self._be("draining")
@@ -152,6 +158,7 @@ class Fleet(Placing[Remote]):
         if remote.state == "ready":
             self._first.set()
             self.place_all(self.pool.is_ready(remote.name, clock_s()))
+            self.place_all(self.pool.told(remote.name, remote.elsewhere, clock_s()))
         elif remote.state == "draining":
             self.pool.replicas[remote.name].state = "draining"
             remote.draining.set()

@@ -28,6 +28,8 @@ SETTLE_S = 0.5
 """How long there must be no run before the end: one may be under way from a peer that hasn't heard
 of the drain yet.
 """
+REPORT_S = 0.25
+"""How often peers are told of a load that has changed: several may share the replica."""
 STARTUP, READINESS, LIVENESS = "startup", "readiness", "liveness"
 
 
@@ -48,6 +50,7 @@ class NodeServer:
     ) -> None:
         self._place = Place(node, make(node, resources))
         self._grace_s = grace_s
+        self._state = pb.Status.LOADING
         self._over = asyncio.Event()
         self._server = HopServer(
             self._place.run, node=node.name, settings=LINK, tls=tls, on_drain=self.drain
@@ -78,6 +81,7 @@ class NodeServer:
                 for name in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(name, self.drain)
             await self._load()
+            await ends.enter_async_context(self._reporting())
             await self._over.wait()
             await self._finish()
 
@@ -91,7 +95,6 @@ class NodeServer:
             await self._health.set(service, status)
 
     async def _load(self) -> None:
-        started = time.monotonic()
         try:
             await self._place.load()
         except MotetError as error:
@@ -99,12 +102,35 @@ class NodeServer:
                 pb.Status(state=pb.Status.FAILED, code=error.code, message=str(error))
             )
             raise
-        self._server.report(pb.Status(state=pb.Status.READY, load_s=time.monotonic() - started))
+        self._state = pb.Status.READY
+        self._server.report(self._status())
         await self._say(Health.SERVING, STARTUP, READINESS)
+
+    @asynccontextmanager
+    async def _reporting(self) -> AsyncGenerator[None]:
+        task = asyncio.create_task(self._report_often(), name=f"load of {self._place.node.name}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _report_often(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_S)
+            if (status := self._status()) != self._server.status:
+                self._server.report(status)
+
+    def _status(self) -> pb.Status:
+        busy = self._place.component.utilisation() if self._place.loaded else None
+        return pb.Status(
+            state=self._state, load_s=self._place.load_s, active=self.active, utilisation=busy
+        )
 
     def drain(self) -> None:
         """Take nothing more; peers place their next runs elsewhere."""
-        self._server.report(pb.Status(state=pb.Status.DRAINING))
+        self._state = pb.Status.DRAINING
+        self._server.report(self._status())
         self._over.set()
 
     async def _finish(self) -> None:

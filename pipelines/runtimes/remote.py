@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -12,6 +13,7 @@ from ...components.errors import Flaw, SpecError, nearest
 from ...components.frames import Frame, Prompt
 from ..graph import Graph
 from ..pool import Pool
+from ..routing import power_of_two
 from .base import NodeStatus
 from .edge import DEFAULT_WINDOW
 from .fellows import Beside
@@ -27,7 +29,8 @@ PATIENCE_S = 900.0
 class RemoteRuntime:
     """Runs each node of a graph on the replicas behind its target, "HOST:PORT".
 
-    Starting them, and how many there are, is somebody else's work: Kubernetes', say.
+    Starting them, and how many there are, is somebody else's work: Kubernetes', say. Other gateways
+    may use the same replicas: each says how much it serves in all.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class RemoteRuntime:
                 node.spec.queue,
                 concurrency=setup_of(node, Resources()).concurrency,
                 where=name,
+                pick=power_of_two(random.random),
             )
             self._fleets[name] = Fleet(node, pool, targets[name], tls=tls, version=version)
 

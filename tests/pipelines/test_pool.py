@@ -246,3 +246,15 @@ def test_whatever_happens_the_counts_stay_true(seed: int, concurrency: int, leas
         for name, replica in one.replicas.items():
             here = sum(ticket.replica == name for ticket in placed)
             assert replica.sessions == here <= concurrency
+
+
+def test_runs_of_other_processes_take_room_and_free_it() -> None:
+    pool = Pool(Scale(), Queue(), concurrency=2)
+    pool.starting("a", 0.0)
+    pool.is_ready("a", 0.0)
+    assert pool.told("a", 2, 1.0) == []
+    waits = Ticket()
+    assert not pool.ask(waits, 1.0)
+    assert pool.told("a", 1, 2.0) == [waits]
+    assert not pool.has_room()
+    assert pool.active == 1, "the others' runs aren't this process's"

@@ -96,6 +96,46 @@ async def test_new_replicas_get_runs_and_draining_ones_keep_theirs(
         await until(lambda: not runtime.ready)
 
 
+async def test_gateways_that_share_replicas_see_each_others_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, port = graph(scale={"concurrency": 1}), free_port()
+
+    async def addresses(self: Fleet) -> list[str]:
+        return [f"{host}:{port}" for host in (HOST, OTHER_HOST)]
+
+    monkeypatch.setattr(Fleet, "_addresses", addresses)
+    tasks = [start(made, f"{host}:{port}")[1] for host in (HOST, OTHER_HOST)]
+    runtimes = [RemoteRuntime(made, {"a": f"any:{port}"}, patience_s=40) for _ in range(2)]
+    async with (
+        Pipeline(made, runtimes[0]) as one,
+        Pipeline(made, runtimes[1]) as other,
+        one.session() as ours,
+        other.session() as theirs,
+    ):
+        await until(lambda: all(len(each.status()[0].replicas) == 2 for each in runtimes))
+        pool = runtimes[1]._fleets["a"].pool
+        await until(lambda: pool.ready == 2)
+        ours.start(1, TextInput("pid"), TextInput("sleep"))
+        await anext(ours)
+        await until(lambda: sum(each.elsewhere for each in pool.replicas.values()) == 1)
+        theirs.start(1, TextInput("pid"), TextInput("sleep"))
+        await anext(theirs)
+        assert sorted((each.sessions, each.elsewhere) for each in pool.replicas.values()) == [
+            (0, 1),
+            (1, 0),
+        ], "the free one of the two"
+        theirs.start(2, TextInput("pid"))
+        await until(lambda: len(pool.queue) == 1)
+        ours.interrupt(1)
+        turn, _, frame = await anext(theirs)
+        assert turn == 2, "it waited for the other gateway's run to end"
+        assert isinstance(frame, Data)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_a_conversation_moves_on_when_its_replica_drains(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
