@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +38,13 @@ def size_of(data: bytes) -> Size:
         turned = image.getexif().get(0x0112, 1) >= 5
         width, height = image.size[::-1] if turned else image.size
         return Size(width, height)
+
+
+# Pillow takes numbers and their types from the file, and says in many ways that they can't be.
+_DAMAGE = (
+    *(OSError, SyntaxError, ValueError, EOFError),
+    *(TypeError, ArithmeticError, LookupError, struct.error),
+)
 
 
 def decode(data: bytes, *, param: str = "messages") -> Pixels:
@@ -76,7 +84,7 @@ def opened(data: bytes, param: str = "messages") -> Generator[Image.Image]:
             f" {', '.join(FORMATS)} are read",
             param,
         ) from error
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except _DAMAGE as error:
         raise _bad(f"the picture is damaged: {str(error)[:100]}", param) from error
 
 
