@@ -16,6 +16,7 @@ import numpy as np
 
 from ..audio import Floats, to_float
 from ..frames import Word
+from ..heap import trim
 from ..mel import FRAMES_PER_S, log_mel
 from .checks import compression_ratio
 from .file_checks import CheckRules, Judged, faults, is_silence
@@ -97,6 +98,7 @@ class ChunkDecoder:
         for place, result in enumerate(done):
             if result.marks:
                 done[place] = self._smaller(chunks[place], result, ask, vote, stop, depth=1)
+        trim()
         return done
 
     def _again(
