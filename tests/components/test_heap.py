@@ -13,7 +13,7 @@ from motet.components.heap import trim
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
 def test_what_lies_between_is_given_back() -> None:
-    """Blocks below the size that is mapped by itself, every other one freed: glibc keeps them all."""
+    """Blocks too small to be mapped by themselves, every other one freed: glibc keeps them all."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "malloc_trim"):
         pytest.skip("not glibc")
