@@ -9,6 +9,19 @@ from ..models import locate
 
 DEFAULT_MODEL = "smollm2-135m"
 
+# The model's own, less the system message it puts before chats that have none, with which so small
+# a model answers simple questions in broken French.
+_SMOLLM2 = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content']"
+    " + '<|im_end|>' + '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def chat_template(model: str | None) -> str:
+    """The Jinja template for a model of the catalogue whose own doesn't serve; "" for its own."""
+    return _SMOLLM2 if (model or DEFAULT_MODEL) == DEFAULT_MODEL else ""
+
 
 def gguf_file(model: str | None) -> Path:
     """The GGUF file that a node's `model:` names; a folder must hold exactly one.

@@ -18,7 +18,7 @@ from ..frames import Frame, Message, Prompt, TextDelta
 from ..models import lacking, no_revision
 from .chat import check_adapter, choice_json, request_body, with_defaults
 from .client import ChatClient, Endpoint
-from .gguf import DEFAULT_MODEL, gguf_file, hub_file
+from .gguf import DEFAULT_MODEL, chat_template, gguf_file, hub_file
 from .llamachild import LlamaChild
 from .promptllm import PromptLlm
 from .schemas import check_schemas
@@ -120,7 +120,7 @@ class LlamaLlm(PromptLlm):
             # A thread for each prompt that may wait, and some for those who ask how it is.
             "n_threads_http": max(self._parallel, self.setup.concurrency) + 2,
             "cache_ram_mib": options.prompt_cache_mib,
-            "chat_template": options.chat_template or "",
+            "chat_template": options.chat_template or chat_template(self.setup.model),
             "mmproj.path": str(gguf_file(options.projector)) if options.projector else "",
             "fit_params": False,
             "ui": False,
