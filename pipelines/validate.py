@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -204,7 +204,7 @@ def parse(text: str, *, file: str = "") -> Graph:
     except ValidationError as error:
         checker = Checker(lines)
         checker.schema(PipelineSpec, error)
-        checker.rest(value, error)
+        checker.rest(cast("dict[Any, Any]", value), error)
         raise SpecError(checker.flaws, file=file) from error
     return build(spec, lines=lines, file=file)
 
