@@ -13,7 +13,6 @@ from .output import Commands
 if TYPE_CHECKING:
     from ...pipelines.runtimes.nodeserver import NodeServer
     from ...pipelines.runtimes.podcost import PodCost
-    from ..logs import write_logs
 
 
 def add(commands: Commands) -> None:
@@ -44,6 +43,7 @@ def run_node(parsed: argparse.Namespace) -> int:
     from ...pipelines.runtimes.mux import MutualTls
     from ...pipelines.runtimes.nodeserver import NodeServer
     from ...pipelines.runtimes.podcost import PodCost
+    from ..logs import write_logs
 
     write_logs()
     graph = load(parsed.file)

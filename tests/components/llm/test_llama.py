@@ -41,7 +41,9 @@ pytestmark = [
 ]
 
 SYSTEM = Message("system", "You are a helpful assistant. Answer in one short sentence.")
-STORY = Prompt((SYSTEM, Message("user", "Tell me a very long story.")), max_tokens=1500)
+STORY = Prompt(
+    (SYSTEM, Message("user", "Tell me a very long story.")), max_tokens=1500, temperature=0
+)
 TIMER = Tool(
     "set_timer",
     "Set a timer",

@@ -38,6 +38,12 @@ def test_others_are_not() -> None:
     check_schemas(Prompt(ASKED, schema=usual), where="llm")
 
 
+def engines() -> set[psutil.Process]:
+    """Those of this process; others' tests may have left one for later ones."""
+    children = psutil.Process().children()
+    return {one for one in children if "llamaserver" in " ".join(one.cmdline())}
+
+
 async def test_an_engine_that_hangs_is_ended_and_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -45,10 +51,9 @@ async def test_an_engine_that_hangs_is_ended_and_started_again(
     monkeypatch.setattr(llama, "STUCK_S", 0.3)
     llm = llama.LlamaLlm(Setup(node="llm", options={"first_token_timeout_s": 3.0}))
     try:
+        before = engines()
         await llm.load()
-        (engine,) = [
-            one for one in psutil.Process().children() if "llamaserver" in " ".join(one.cmdline())
-        ]
+        (engine,) = engines() - before
         engine.send_signal(signal.SIGSTOP)
         with pytest.raises(ComponentFailed, match="hung"):
             await ask(llm, Prompt(ASKED, max_tokens=4))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import soxr
+from postgres import fresh_database
 from serving import serving
 
 from motet.pipelines import build
@@ -38,8 +39,12 @@ def address(tmp_path_factory, postgres) -> Iterator[str]:
     )
     speak = pipeline("speak", {"tts": {"use": "tts/hibari"}}, "input -> tts -> output")
     folder = tmp_path_factory.mktemp("data")
-    settings = {"data_dir": folder, "database_url": postgres, "max_upload_bytes": 4_000_000}
-    with serving(transcribe, speak, **settings) as served:
+    settings = {"data_dir": folder, "max_upload_bytes": 4_000_000}
+    # It may outlive the folder's tests: a database of its own, or it would take others' jobs.
+    with (
+        fresh_database(postgres) as url,
+        serving(transcribe, speak, database_url=url, **settings) as served,
+    ):
         yield served
     assert list((folder / "uploads").glob("*")) == [], "uploads were left behind"
 
