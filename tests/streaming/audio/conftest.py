@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import soxr
-from postgres import fresh_database
 from serving import serving
 
 from motet.pipelines import build
@@ -28,7 +27,7 @@ def pipeline(name: str, nodes: dict, *edges: str):
     return build(PipelineSpec.model_validate({"name": name, "nodes": nodes, "edges": edges}))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def address(tmp_path_factory, postgres) -> Iterator[str]:
     asr = {"use": "asr/file", "model": "whisper-tiny-en", "options": {"beam_size": 1}}
     transcribe = pipeline(
@@ -39,23 +38,19 @@ def address(tmp_path_factory, postgres) -> Iterator[str]:
     )
     speak = pipeline("speak", {"tts": {"use": "tts/hibari"}}, "input -> tts -> output")
     folder = tmp_path_factory.mktemp("data")
-    settings = {"data_dir": folder, "max_upload_bytes": 4_000_000}
-    # It may outlive the folder's tests: a database of its own, or it would take others' jobs.
-    with (
-        fresh_database(postgres) as url,
-        serving(transcribe, speak, database_url=url, **settings) as served,
-    ):
+    settings = {"data_dir": folder, "database_url": postgres, "max_upload_bytes": 4_000_000}
+    with serving(transcribe, speak, **settings) as served:
         yield served
     assert list((folder / "uploads").glob("*")) == [], "uploads were left behind"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def client(address):
     with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as made:
         yield made
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def clip() -> bytes:
     voice = hibari.Hibari()
     pause = np.zeros(RATE_HZ)
