@@ -27,8 +27,17 @@ async def client_of(
     step_s = options.pop("step_s", 0.1)
     settings = Settings(data_dir=folder, database_url=url, **options)
     graphs = [graph("slow", "Slow", step_s=step_s), graph("nothing", "Nothing")]
-    app = create_app(Server.make(graphs, settings))
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    async with http_of(graphs, settings, headers=headers) as http:
+        yield http
+
+
+@asynccontextmanager
+async def http_of(
+    graphs: list[Any], settings: Settings, *, headers: dict[str, str] | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a server of these graphs, which runs while it is open."""
+    app = create_app(Server.make(graphs, settings))
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

