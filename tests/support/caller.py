@@ -6,18 +6,18 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
+from eventlog import EventLog
 from numpy.typing import NDArray
 from websockets.asyncio.client import ClientConnection, connect
 
 RATE_HZ = 24_000
 Samples = NDArray[np.int16]
-Event = dict[str, Any]
 
 
 @cache
@@ -56,19 +56,17 @@ def words(text: str) -> list[str]:
     return re.findall(r"[a-z']+|\d+", text.lower())
 
 
-class Caller:
+class Caller(EventLog):
     """Sends speech at the pace of life or faster, and keeps every event."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
-        self.events: list[Event] = []
-        self._news = asyncio.Event()
+        EventLog.__init__(self)
 
     async def listen(self) -> None:
         """Take events until the socket closes."""
         async for message in self._socket:
-            self.events.append(json.loads(message))
-            self._news.set()
+            self.note(json.loads(message))
 
     async def send(self, kind: str, **fields: Any) -> None:
         """Send a client event."""
@@ -83,18 +81,6 @@ class Caller:
             audio = base64.b64encode(pcm[at : at + 480].tobytes()).decode()
             await self.send("input_audio_buffer.append", audio=audio)
             await asyncio.sleep(max(0.0, start_s + at / RATE_HZ / pace - loop.time()))
-
-    async def until(
-        self, kind: str, count: int = 1, where: Callable[[Event], bool] = lambda _: True
-    ) -> Event:
-        """The `count`th event of that type that fits, waiting for it."""
-        async with asyncio.timeout(30):
-            while True:
-                found = [e for e in self.events if e["type"] == kind and where(e)]
-                if len(found) >= count:
-                    return found[count - 1]
-                self._news.clear()
-                await self._news.wait()
 
     def audio(self, response_id: str | None = None) -> Samples:
         """The audio of a response, or of all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from fractions import Fraction
 from typing import Any
@@ -14,12 +14,12 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCConfiguration, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 from av import AudioFrame
+from eventlog import Event, EventLog
 from numpy.typing import NDArray
 
 RATE_HZ = 24_000
 PIECE = RATE_HZ // 50
 Samples = NDArray[np.int16]
-Event = dict[str, Any]
 
 
 class Mouth(MediaStreamTrack):
@@ -57,7 +57,7 @@ class Mouth(MediaStreamTrack):
         return frame
 
 
-class WebCaller:
+class WebCaller(EventLog):
     """One call. `heard` are the pieces that came, at 48 kHz mono, with the time of each."""
 
     def __init__(self) -> None:
@@ -65,12 +65,11 @@ class WebCaller:
         self.mouth = Mouth()
         self.connection.addTrack(self.mouth)
         self.channel = self.connection.createDataChannel("oai-events")
-        self.events: list[Event] = []
+        EventLog.__init__(self)
         self.heard: list[tuple[float, Samples]] = []
         self.open = asyncio.Event()
         self.closed = asyncio.Event()
         self.call_id = ""
-        self._news = asyncio.Event()
         self._more = asyncio.Event()
         self._ear: asyncio.Task[None] | None = None
         self.channel.on("message", self._told)
@@ -102,18 +101,6 @@ class WebCaller:
         self.mouth.say(*sounds)
         await self.mouth.said.wait()
 
-    async def until(
-        self, kind: str, count: int = 1, where: Callable[[Event], bool] = lambda _: True
-    ) -> Event:
-        """The `count`th event of that type that fits, waiting for it."""
-        async with asyncio.timeout(30):
-            while True:
-                found = [e for e in self.events if e["type"] == kind and where(e)]
-                if len(found) >= count:
-                    return found[count - 1]
-                self._news.clear()
-                await self._news.wait()
-
     def kinds(self) -> list[str]:
         """The types of all events."""
         return [event["type"] for event in self.events]
@@ -142,8 +129,7 @@ class WebCaller:
                 await self._ear
 
     def _told(self, message: str) -> None:
-        self.events.append(json.loads(message))
-        self._news.set()
+        self.note(json.loads(message))
 
     def _changed(self) -> None:
         if self.connection.connectionState in ("closed", "failed"):
