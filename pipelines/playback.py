@@ -37,10 +37,6 @@ class Playback:
         else:
             self._pieces.append(_Piece(item_id, duration_ms))
 
-    def playing(self, now_s: float) -> bool:
-        """Whether there is still something to hear."""
-        return now_s < self._end_s
-
     def stop(self, now_s: float) -> dict[str, float]:
         """The player falls silent: for each item not yet played out, how much was heard, in ms."""
         left_ms = max(0.0, self._end_s - now_s) * 1000

@@ -88,12 +88,12 @@ def decode_base64(text: str, param: str = "audio") -> bytes:
     """
     if len(text) > MAX_APPEND_BYTES * 4 // 3 + 4:
         raise ClientError(
-            "invalid_value", f"More than {MAX_APPEND_BYTES} bytes of audio in one event.", param
+            "invalid_value", f"More than {MAX_APPEND_BYTES} bytes in one field.", param
         )
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ClientError("invalid_value", "The audio isn't valid base64.", param) from None
+        raise ClientError("invalid_value", "It isn't valid base64.", param) from None
 
 
 class AudioEncoder:

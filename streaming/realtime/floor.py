@@ -30,7 +30,6 @@ class Floor:
         self._last_plan: Plan | None = None
         self._idle_at_s = math.inf
         self._timed = ""
-        self._partly_heard = False
 
     def speech_started(self, now_s: float) -> None:
         """Somebody begins to speak: a reply that is made or heard just now ends, if it may."""
@@ -44,10 +43,8 @@ class Floor:
             self._last_plan = main.plan
             state.responses.cancel(main, "turn_detected", now_s)
         cut = self.stop_playing(now_s)
-        item = main.spoken_item if main is not None else None
         if main is not None or any(one.heard != one.text.rstrip() for one in cut):
             state.turns.interrupted()
-            self._partly_heard = any(one.heard for one in [*cut, *([item] if item else [])])
 
     def stop_playing(self, now_s: float) -> list[Item]:
         """The client's player falls silent: history keeps what was heard. What was cut short."""
@@ -75,7 +72,7 @@ class Floor:
                 self.begin(plan, now_s)
         state.responses.open_ready(state.turns.waiting, now_s)
 
-    def begin(self, plan: Plan, now_s: float) -> Response:
+    def begin(self, plan: Plan, now_s: float) -> None:
         """Start a response on what has been said so far, transcribed or not.
 
         Raises:
@@ -83,12 +80,11 @@ class Floor:
         """
         state = self._state
         waits = state.turns.waiting if plan.items is None else frozenset[str]()
-        response = state.responses.create(plan, waits, now_s)
+        state.responses.create(plan, waits, now_s)
         if plan.in_conversation:
             state.turns.settled()
             self._last_plan = plan
             self._idle_at_s = math.inf
-        return response
 
     def over(self, response: Response, now_s: float) -> None:
         """A response has ended: count the silence from when it will have been heard."""

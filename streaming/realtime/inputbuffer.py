@@ -73,15 +73,25 @@ class InputBuffer:
         self._state.outbox.add(Feed(Clear()))
         self._state.outbox.send("input_audio_buffer.cleared")
 
-    def inject(self, item: Item, audio: str, now_s: float) -> None:
-        """Have audio that came inside an item transcribed, as a commit of its own.
+    def injectable(self, audio: str) -> Samples:
+        """Audio that came inside an item, ready for `inject`.
 
         Raises:
             ClientError: it isn't base64, or live audio is in the buffer that it would mix with.
         """
-        self.check_injectable()
+        waiting = self._state.settings.detection is None and self.buffered_ms > 0
+        if self._state.listening.speaking or waiting:
+            raise ClientError(
+                "invalid_value",
+                "An item with audio can't be added while the input buffer holds live audio; "
+                "commit or clear it first, or send the audio's transcript along.",
+                "item.content",
+            )
+        return AudioDecoder(self._state.settings.input_format).push(audio)
+
+    def inject(self, item: Item, samples: Samples, now_s: float) -> None:
+        """Have an item's audio transcribed, as a commit of its own."""
         state = self._state
-        samples = AudioDecoder(state.settings.input_format).push(audio)
         before_ms = self.position_ms
         state.outbox.add(Feed(Clear()))
         state.outbox.add(Feed(TurnSettings(mode="manual")))
@@ -91,17 +101,6 @@ class InputBuffer:
         state.listening.promise(item, now_s)
         state.listening.shift_ms += self.position_ms - before_ms
         self._since_ms = self.position_ms
-
-    def check_injectable(self) -> None:
-        """Raise unless audio inside an item can be transcribed now."""
-        waiting = self._state.settings.detection is None and self.buffered_ms > 0
-        if self._state.listening.speaking or waiting:
-            raise ClientError(
-                "invalid_value",
-                "An item with audio can't be added while the input buffer holds live audio; "
-                "commit or clear it first, or send the audio's transcript along.",
-                "item.content",
-            )
 
     def _feed(self, samples: Samples, rate_hz: int) -> None:
         step = rate_hz * _MAX_FRAME_MS // 1000

@@ -49,11 +49,10 @@ class ItemRequests:
                 f"Error adding item: the previous item with id {after!r} does not exist.",
                 "previous_item_id",
             )
-        if audio is not None:
-            self._buffer.check_injectable()
+        samples = None if audio is None else self._buffer.injectable(audio)
         add_item(state.outbox, state.conversation, item, after)
-        if audio is not None:
-            self._buffer.inject(item, audio, now_s)
+        if samples is not None:
+            self._buffer.inject(item, samples, now_s)
 
     def delete(self, event: ItemDelete) -> None:
         """Take an item out."""

@@ -65,14 +65,14 @@ class Listening:
         """Whether a detector hears speech that isn't committed yet."""
         return any(one.announced and not one.committed for one in self._open.values())
 
-    def started(self, frame: SpeechStarted) -> str | None:
-        """The item that begins to be spoken, None where a client, not a detector, says so."""
+    def started(self, frame: SpeechStarted) -> bool:
+        """Whether somebody begins to speak: a detector says so, not a client."""
         if not frame.detected:
             self._begun_ms = frame.start_ms
-            return None
+            return False
         if self._promised and self._was_on_its_way(frame, self._promised[0]):
             self._open[frame.utterance] = self._promised.popleft()
-            return None
+            return False
         one = Utterance(self._outbox.new_id("item"), frame.start_ms, announced=True)
         self._open[frame.utterance] = one
         self._turns.started(one.item_id)
@@ -81,13 +81,14 @@ class Listening:
             audio_start_ms=self._client_ms(frame.start_ms),
             item_id=one.item_id,
         )
-        return one.item_id
+        return True
 
     def stopped(self, frame: SpeechStopped, now_s: float) -> None:
         """The utterance is over: commit it, unless a client has already, or it was dropped."""
         one = self._open.get(frame.utterance)
         if one is None and not frame.detected and not frame.dropped:
-            one = self._promised.popleft() if self._promised else self._unasked()
+            # Without a promise the pipeline ended an utterance that nobody asked it to.
+            one = self._promised.popleft() if self._promised else self._utterance()
             self._open[frame.utterance] = one
         early = self._early.pop(frame.utterance, None)
         if one is None:
@@ -108,7 +109,7 @@ class Listening:
         """The client commits what it has sent up to `position_ms`: its item is there at once."""
         one = next((u for u in self._open.values() if u.announced and not u.committed), None)
         if one is None:
-            one = Utterance(self._outbox.new_id("item"))
+            one = self._utterance()
             self._promised.append(one)
         else:
             self._tell_stopped(one, position_ms)
@@ -120,18 +121,16 @@ class Listening:
         self._promised.append(Utterance(item.id, committed=True, over_s=now_s))
         self._turns.stopped(item.id, dropped=False, answer=False)
 
-    def transcript(self, frame: Transcript) -> str | None:
-        """Pass on what was understood; the item whose transcript is complete, None for a part."""
+    def transcript(self, frame: Transcript) -> None:
+        """Pass on what was understood."""
         one = self._open.get(frame.utterance)
         if frame.final and (one is None or not one.committed):
             self._keep_early(frame)
         elif one is not None and frame.final:
             del self._open[frame.utterance]
             self._complete(one, frame)
-            return one.item_id
         elif one is not None:
             self._grow(one, frame.text)
-        return None
 
     def fault(self, frame: Fault, position_ms: float) -> None:
         """A listening component failed: what it was at is lost, and says so."""
@@ -181,8 +180,7 @@ class Listening:
         padding_ms = detection.prefix_padding_ms if detection is not None else 0
         return frame.start_ms + padding_ms + _ONSET_MS <= promise.committed_ms
 
-    def _unasked(self) -> Utterance:
-        """The pipeline ended an utterance that nobody asked it to."""
+    def _utterance(self) -> Utterance:
         return Utterance(self._outbox.new_id("item"))
 
     def _drop(self, utterance: int, one: Utterance) -> None:

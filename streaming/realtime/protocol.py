@@ -11,6 +11,7 @@ made again (see `floor`). Audio goes out as fast as it is made.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ...components.errors import BadInput
@@ -139,12 +140,15 @@ class RealtimeProtocol:
         self._floor.tick(self._buffer.position_ms, now_s)
         if now_s >= self._expires_s:
             self._end(1001, "session_expired", "The session has reached its maximum age.")
-        elif now_s >= self._idle_until_s() and self._state.responses.main is None:
+        elif now_s >= self._idle_until_s():
             self._end(1000, "session_expired", "The session was idle for too long.")
         return self._settle(now_s)
 
     def next_deadline(self) -> float:
-        """When `tick` has something to do, if nothing else happens before."""
+        """When `tick` has something to do, if nothing else happens before; infinite when nothing
+        will ever be."""
+        if self._closed:
+            return math.inf
         state = self._state
         return min(
             self._expires_s,
@@ -235,7 +239,7 @@ class RealtimeProtocol:
             return
         elif isinstance(frame, SpeechStarted):
             self._state.timings.started(frame)
-            if self._state.listening.started(frame) is not None:
+            if self._state.listening.started(frame):
                 self._floor.speech_started(now_s)
         elif isinstance(frame, SpeechPaused):
             self._state.timings.paused(frame, now_s)
@@ -244,10 +248,9 @@ class RealtimeProtocol:
             if not frame.dropped:
                 self._buffer.committed(frame.end_ms)
             self._state.listening.stopped(frame, now_s)
-        elif isinstance(frame, Transcript) and frame.final:
-            self._state.timings.transcribed(now_s)
-            self._state.listening.transcript(frame)
         elif isinstance(frame, Transcript):
+            if frame.final:
+                self._state.timings.transcribed(now_s)
             self._state.listening.transcript(frame)
 
     def _settle(self, now_s: float) -> list[Effect]:
@@ -259,7 +262,9 @@ class RealtimeProtocol:
         self._floor.over(response, now_s)
 
     def _idle_until_s(self) -> float:
-        return self._heard_s + self._idle_s
+        """Infinite while a reply is made, which the client may be waiting for."""
+        busy = self._state.responses.main is not None
+        return math.inf if busy else self._heard_s + self._idle_s
 
     def _end(self, code: int, reason: str, message: str) -> None:
         if not self._closed:

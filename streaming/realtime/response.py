@@ -33,7 +33,7 @@ class Plan:
     """What a response is asked to be: a snapshot that later updates of the session don't touch.
 
     `items` replaces the conversation as its input where it isn't None; `note` is a further
-    instruction for this once; `turn_item` is the utterance that it answers.
+    instruction for this once.
     """
 
     settings: Settings
@@ -41,7 +41,6 @@ class Plan:
     in_conversation: bool = True
     items: tuple[Item, ...] | None = None
     note: str = ""
-    turn_item: str | None = None
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class Responses:
         """The active response of the conversation."""
         return next((r for r in self._active.values() if r.plan.in_conversation), None)
 
-    def create(self, plan: Plan, waits: Iterable[str], now_s: float) -> Response:
+    def create(self, plan: Plan, waits: Iterable[str], now_s: float) -> None:
         """Begin a response; it is announced at once, and opened when nothing is left to wait for.
 
         Raises:
@@ -80,7 +80,6 @@ class Responses:
         response = Response(response_id, plan, place, conversation_id, Clock(now_s), set(waits))
         self._active[response_id] = response
         response.announce()
-        return response
 
     def open_ready(self, waiting: frozenset[str], now_s: float) -> None:
         """Hand to the pipeline what no longer waits for a transcript (`waiting`: still missing)."""

@@ -65,10 +65,6 @@ class Playout(Playback):
     def sent(self, item_id: str, duration_ms: float, now_s: float) -> None:
         """Nothing: what counts is `add` and `pull`."""
 
-    def playing(self, now_s: float) -> bool:
-        """Whether there is still something to hear."""
-        return self._queued > 0
-
     def add(self, response_id: str, item_id: str, pcm: Samples) -> None:
         """Another piece of a response's audio, at 24 kHz; nothing once the response was cut off."""
         if response_id in self._dropped or not len(pcm):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,6 +100,42 @@ def test_sessions_end_by_age_and_by_idleness() -> None:
     idle.pass_(60)
     assert idle.closed is not None
     assert idle.closed.code == 1000
+
+
+def test_a_clock_that_has_nothing_more_to_do_does_not_ring_on_and_on() -> None:
+    over = Talk(idle_s=50)
+    over.pass_(60)
+    assert over.protocol.next_deadline() == math.inf
+    busy = Talk(ConversationSpec(first_token_timeout_s=30), idle_s=10)
+    busy.utter("Tell me everything.")
+    busy.say("input_audio_buffer.clear")
+    for _ in range(10):
+        busy.reply("And then ", ms_each=20)
+        busy.pass_(2)
+        assert busy.protocol.next_deadline() > busy.now_s
+    busy.finish()
+    busy.pass_(0)
+    assert busy.closed is not None, "nobody has said anything for 20 s"
+
+
+def test_an_item_whose_audio_can_not_be_read_is_not_there() -> None:
+    talk = Talk()
+    content = [{"type": "input_audio", "audio": "not base64"}]
+    events = talk.say(
+        "conversation.item.create",
+        item={"id": "one", "type": "message", "role": "user", "content": content},
+    )
+    assert talk.types(events) == ["error"]
+    (error,) = talk.say("conversation.item.retrieve", item_id="one")
+    assert error["error"]["code"] == "item_retrieve_invalid_item_id"
+
+
+def test_a_picture_that_can_not_be_read_is_not_called_audio() -> None:
+    content = [{"type": "input_image", "image_url": "data:image/png;base64,=="}]
+    item = {"type": "message", "role": "user", "content": content}
+    (error,) = Talk().say("conversation.item.create", item=item)
+    assert error["error"]["param"] == "item.content.0.image_url"
+    assert "audio" not in error["error"]["message"]
 
 
 JUNK = st.recursive(
