@@ -6,7 +6,6 @@ causal is top-left (key j is seen by query i when j <= i); LSE is float32 in nat
 """
 
 import importlib
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from torch.nn import functional
 
 from . import reference, sage
 from .masks import as_4d, blind_rows, joined
-from .request import AttentionRequest, Precision
+from .request import AttentionRequest, Precision, installed
 
 Answer = tuple[Tensor, Tensor | None]
 aten: Any = torch.ops.aten
@@ -52,7 +51,7 @@ def _exact(request: AttentionRequest) -> list[str]:
 
 def _flash_refusals(request: AttentionRequest, package: str, needed: tuple[int, int]) -> list[str]:
     reasons = _exact(request)
-    if importlib.util.find_spec(package) is None:
+    if not installed(package):
         reasons.append(f"{package} is not installed")
     if request.capability is None:
         reasons.append(f"the tensors are on {request.device}, not on CUDA")

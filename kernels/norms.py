@@ -8,7 +8,6 @@ Sources: DiT (arXiv 2212.09748, section 3.2, adaLN), RoFormer (arXiv 2104.09864)
 """
 
 import importlib
-import importlib.util
 from types import ModuleType
 from typing import Literal
 
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from . import reference
+from .request import installed
 from .sage import interpreter_on
 
 Kind = Literal["layer", "rms"]
@@ -37,7 +37,7 @@ def gate_residual_norm_modulate(
     gate, shift and scale are (batch, 1, channels) or (batch, tokens, channels).
     """
     _check(x, residual, {"gate": gate, "shift": shift, "scale": scale})
-    if _fused(x):
+    if _fused(x, residual, gate, shift, scale, weight, bias):
         return _triton().gate_residual_norm_modulate(
             x, residual, gate, shift, scale, weight, bias, eps, kind
         )
@@ -61,12 +61,12 @@ def qk_norm_rope(
 ) -> tuple[Tensor, Tensor]:
     """q and k (batch, heads, length, dim) normalised and rotated; cos, sin (length, dim / 2)."""
     for name, x in (("q", q), ("k", k)):
-        if x.dim() != 4 or cos.shape != sin.shape or cos.shape != (x.shape[2], x.shape[3] // 2):
+        if x.dim() != 4 or cos.shape != sin.shape or cos.shape != (x.shape[2], x.shape[3] / 2):
             raise ValueError(
                 f"qk_norm_rope: {name} {tuple(x.shape)} needs cos and sin of (length, dim / 2), "
                 f"got {tuple(cos.shape)} and {tuple(sin.shape)}"
             )
-    if _fused(q):
+    if _fused(q, k, q_weight, k_weight):
         module = _triton()
         return (
             module.norm_rope(q, q_weight, cos, sin, eps, interleaved),
@@ -104,12 +104,13 @@ def _narrow(x: Tensor) -> bool:
     return x.dtype in (torch.float16, torch.bfloat16)
 
 
-def _fused(x: Tensor) -> bool:
+def _fused(x: Tensor, *others: Tensor | None) -> bool:
     """The kernels run forward only, on CUDA or in Triton's interpreter."""
     on_gpu = x.device.type == "cuda" or interpreter_on()
-    forward = not (torch.is_grad_enabled() and x.requires_grad)
+    learns = any(t is not None and t.requires_grad for t in (x, *others))
+    forward = not (learns and torch.is_grad_enabled())
     wanted = on_gpu and forward and x.numel() > 0 and x.dtype != torch.float64
-    return wanted and importlib.util.find_spec("triton") is not None
+    return wanted and installed("triton")
 
 
 def _triton() -> ModuleType:

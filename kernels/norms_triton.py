@@ -95,8 +95,8 @@ def gate_residual_norm_modulate(
     kernel: Any = gate_norm_kernel
     with on_device_of(x):
         kernel[(batch * tokens,)](
-            x, residual, *rows, x if weight is None else weight, x if bias is None else bias,
-            hidden, out, tokens, *strides, eps,
+            x, residual, *rows, x if weight is None else weight.contiguous(),
+            x if bias is None else bias.contiguous(), hidden, out, tokens, *strides, eps,
             CHANNELS=channels, BLOCK=block, CENTRE=kind == "layer",
             WEIGHT=weight is not None, BIAS=bias is not None,
             num_warps=8 if block >= 4096 else 4,
@@ -114,7 +114,7 @@ def norm_rope(
     kernel: Any = norm_rope_kernel
     with on_device_of(x):
         kernel[(length, batch * heads)](
-            x, weight, cos.contiguous(), sin.contiguous(), out, heads, length,
+            x, weight.contiguous(), cos.contiguous(), sin.contiguous(), out, heads, length,
             x.stride(0), x.stride(1), x.stride(2), eps,
             HALF=half, BLOCK=triton.next_power_of_2(half), STEP=2 if interleaved else 1,
             GAP=1 if interleaved else half, num_warps=1,

@@ -43,7 +43,7 @@ class QuantisedKV:
         return self.v.shape[3] if self.v_scale is None else self.v.shape[2]
 
     def tensors(self) -> list[Tensor]:
-        """The parts that hold something, in a fixed order (what `like` reads back)."""
+        """The parts that hold something, in a fixed order (what `from_tensors` reads back)."""
         parts = (self.k, self.v, self.k_scale, self.k_mean, self.v_scale)
         return [part for part in parts if part is not None]
 

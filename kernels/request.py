@@ -1,6 +1,8 @@
 """What one attention call asks for: the facts that decide which backend may answer it."""
 
+import importlib.util
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -64,6 +66,12 @@ class AttentionRequest:
     lse: bool
     grad: bool
     precision: Precision
+
+
+@cache
+def installed(package: str) -> bool:
+    """Whether a package is there; looked up once, since every call of every layer asks."""
+    return importlib.util.find_spec(package) is not None
 
 
 def mask_kind(mask: Tensor | None) -> MaskKind:

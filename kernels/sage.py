@@ -6,7 +6,6 @@ Sources: SageAttention (arXiv 2410.02367), SageAttention 2 (arXiv 2411.10958).
 """
 
 import importlib
-import importlib.util
 import os
 from types import ModuleType
 
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from . import emulate, quantised
 from .quantised import QuantisedKV
-from .request import AttentionRequest, Precision
+from .request import AttentionRequest, Precision, installed
 
 LARGEST_HEAD = 256
 
@@ -46,7 +45,7 @@ def attend(
 def triton_refusals(request: AttentionRequest) -> list[str]:
     """Why the Triton kernels can't answer, in words; empty when they can."""
     reasons = common_refusals(request)
-    if importlib.util.find_spec("triton") is None:
+    if not installed("triton"):
         reasons.append("triton is not installed")
     if request.value_dim != request.head_dim:
         reasons.append(f"head_dim {request.head_dim} and value dim {request.value_dim} differ")

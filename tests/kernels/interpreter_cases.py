@@ -167,7 +167,8 @@ def test_gate_residual_norm_modulate(kind: norms.Kind, per_token: bool, affine: 
     g = torch.Generator().manual_seed(1)
     x, residual = torch.randn(2, 5, 48, generator=g), torch.randn(2, 5, 48, generator=g) * 3 + 1
     rows = torch.randn(3, 2, 5 if per_token else 1, 48, generator=g)
-    weight, bias = torch.randn(2, 48, generator=g) if affine else (None, None)
+    # Columns, whose numbers don't lie next to each other.
+    weight, bias = torch.randn(48, 2, generator=g).T if affine else (None, None)
     got = norms.gate_residual_norm_modulate(x, residual, *rows, weight, bias, 1e-6, kind)
     wide = [None if t is None else t.double() for t in (x, residual, *rows, weight, bias)]
     expected = reference.gate_residual_norm_modulate(*wide, 1e-6, kind)
@@ -178,7 +179,7 @@ def test_gate_residual_norm_modulate(kind: norms.Kind, per_token: bool, affine: 
 @pytest.mark.parametrize("interleaved", [True, False])
 def test_qk_norm_rope(interleaved: bool) -> None:
     q, k, _ = (t.float() for t in tensors(3, 1, 7, 7, 40))
-    weights = torch.randn(2, 40, generator=torch.Generator().manual_seed(2))
+    weights = torch.randn(40, 2, generator=torch.Generator().manual_seed(2)).T
     angles = torch.outer(torch.arange(7), torch.linspace(1, 0.01, 20))
     turn = (angles.cos(), angles.sin())
     wide = [t.double() for t in turn]
@@ -192,4 +193,8 @@ def test_the_fused_kernels_ran() -> None:
     """The two tests above are of Triton, not of the fallback."""
     x = torch.randn(1, 2, 8)
     assert norms._fused(x)
+    learned = torch.ones(8, requires_grad=True)
+    assert not norms._fused(x, None, learned), "the kernels have no backward pass"
+    with torch.no_grad():
+        assert norms._fused(x, None, learned)
     assert isinstance(norms_triton.norm_rope_kernel, triton.runtime.interpreter.InterpretedFunction)

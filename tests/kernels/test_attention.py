@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from motet.kernels import reference
+from motet.kernels import backends, reference, sage
 from motet.kernels.attention import NoBackendError, attention, choose
 from motet.kernels.request import FP8, FULL, INT8, AttentionRequest, Precision
 
@@ -29,6 +29,12 @@ HOPPER = AttentionRequest(
     grad=False,
     precision=FULL,
 )
+
+
+def only(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
+    """Whatever is installed here, these packages alone are."""
+    for module in (backends, sage):
+        monkeypatch.setattr(module, "installed", packages.__contains__)
 
 
 def tensors(
@@ -142,7 +148,7 @@ def test_gradients_flow_in_full_precision_and_are_refused_in_8_bits() -> None:
 def test_choice_by_capability(
     change: dict[str, object], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "triton" or None)
+    only(monkeypatch, "triton")
     assert choose(replace(HOPPER, **change)).name == expected
 
 
@@ -164,7 +170,7 @@ def test_choice_by_capability(
 def test_refusals_name_every_backend_and_its_reason(
     change: dict[str, object], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "triton" or None)
+    only(monkeypatch, "triton")
     with pytest.raises(NoBackendError) as caught:
         choose(replace(HOPPER, **({"precision": INT8} | change)))
     assert reason in str(caught.value)
@@ -173,7 +179,7 @@ def test_refusals_name_every_backend_and_its_reason(
 
 
 def test_without_triton_8_bits_on_a_gpu_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    only(monkeypatch)
     with pytest.raises(NoBackendError, match="sage: triton is not installed"):
         choose(replace(HOPPER, precision=INT8))
 
@@ -185,7 +191,7 @@ def test_flash_attention_where_installed(
     package: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Preferred on CUDA; its layout (batch, length, heads, dim) and its LSE are translated."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda asked: asked == package or None)
+    only(monkeypatch, package)
     assert choose(HOPPER).name == name
     assert choose(replace(HOPPER, mask="bool")).name == "sdpa"
     assert choose(replace(HOPPER, causal=True, q_len=5)).name == "sdpa"

@@ -61,3 +61,6 @@ def test_shapes_that_do_not_fit_are_named() -> None:
     q = torch.zeros(1, 2, 5, 8)
     with pytest.raises(ValueError, match=r"q \(1, 2, 5, 8\) needs cos and sin"):
         norms.qk_norm_rope(q, q, q[0, 0, 0], q[0, 0, 0], torch.zeros(5, 8), torch.zeros(5, 8))
+    odd = torch.zeros(1, 2, 5, 7)
+    with pytest.raises(ValueError, match=r"q \(1, 2, 5, 7\) needs cos and sin"):
+        norms.qk_norm_rope(odd, odd, odd[0, 0, 0], odd[0, 0, 0], odd[0, 0, :, :3], odd[0, 0, :, :3])
