@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from pathlib import Path
+from contextlib import aclosing
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
 
+from ...components.errors import MotetError
 from ...components.frames import Audio, Frame, Generate, Prompt, Transcript
 from ...components.wire import motet_pb2 as pb
-from ...components.wire import motet_pb2_grpc
+from .base import Connected, Source
 from .requests import (
-    Messages,
-    Target,
     audio_of,
     chunk_of,
     our_errors,
@@ -25,11 +25,11 @@ from .requests import (
 )
 
 Answer = TypeVar("Answer")
+Convert = Callable[[Any], Answer]
 
 
-class AsyncClient:
-    """Calls the gRPC door. `timeout_s` of each call is its deadline, None without one; `priority`
-    says which go first where queues go by it, None for the key's own.
+class AsyncClient(Connected):
+    """Calls the gRPC door.
 
     ```python
     async with AsyncClient("localhost:50051") as client:
@@ -37,25 +37,8 @@ class AsyncClient:
     ```
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        key: str | None = None,
-        tls: bool = False,
-        authority: Path | None = None,
-        timeout_s: float | None = None,
-        priority: int | None = None,
-    ) -> None:
-        self._target = Target(address, key, tls, authority, priority=priority)
-        self._timeout_s = timeout_s
-        self._messages = Messages(self._target)
-        credentials, options = self._target.credentials(), self._target.options()
-        if credentials is None:
-            self._channel = grpc.aio.insecure_channel(address, options=options)
-        else:
-            self._channel = grpc.aio.secure_channel(address, credentials, options=options)
-        self._stub: Any = cast("Any", motet_pb2_grpc).MotetStub(self._channel)
+    _insecure = staticmethod(grpc.aio.insecure_channel)
+    _secure = staticmethod(grpc.aio.secure_channel)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -72,22 +55,38 @@ class AsyncClient:
         """Close the connection; calls under way are cancelled."""
         await self._channel.close()
 
-    async def _one(self, method: str, request: Any) -> Any:
-        call = getattr(self._stub, method)
+    async def _one(self, method: str, request: object) -> Any:
         with our_errors():
-            return await call(request, metadata=self._target.metadata(), timeout=self._timeout_s)
+            return await self._begin(method, request)
 
     async def _many(
-        self, method: str, request: Any, convert: Callable[[Any], Answer], **metadata: str | None
+        self, method: str, request: object, convert: Convert[Answer], **metadata: str | None
     ) -> AsyncGenerator[Answer]:
-        start = getattr(self._stub, method)
-        call = start(request, metadata=self._target.metadata(**metadata), timeout=self._timeout_s)
+        call = self._begin(method, request, **metadata)
         try:
             with our_errors():
                 async for message in call:
                     yield convert(message)
         finally:
             call.cancel()
+
+    async def _both(
+        self,
+        method: str,
+        messages: AsyncIterator[Any],
+        convert: Convert[Answer],
+        **metadata: str | None,
+    ) -> AsyncGenerator[Answer]:
+        source = Source()
+        answers = self._many(method, source.items_async(messages), convert, **metadata)
+        try:
+            async with aclosing(answers):
+                async for answer in answers:
+                    yield answer
+        except (asyncio.CancelledError, MotetError):
+            if source.error is not None:
+                raise source.error from None
+            raise
 
     async def models(self) -> list[str]:
         """The names of the server's pipelines."""
@@ -109,7 +108,7 @@ class AsyncClient:
             async for chunk in chunks:
                 yield pb.StreamingRecognizeRequest(audio=chunk)
 
-        return self._many("StreamingRecognize", requests(), self._messages.transcript)
+        return self._both("StreamingRecognize", requests(), self._messages.transcript)
 
     async def synthesize(self, text: str, **config: Any) -> Audio:
         """A text as speech; see `synthesize_config`."""
@@ -125,7 +124,7 @@ class AsyncClient:
             async for text in texts:
                 yield pb.StreamingSynthesizeRequest(text=text)
 
-        return self._many("StreamingSynthesize", requests(), chunk_of)
+        return self._both("StreamingSynthesize", requests(), chunk_of)
 
     def chat(self, prompt: Prompt, *, model: str = "") -> AsyncGenerator[Frame]:
         """A model's answer: `TextDelta`, `ToolCall`, at last `Completed`."""
@@ -156,6 +155,6 @@ class AsyncClient:
             async for turn, frame in frames:
                 yield self._messages.message(frame, turn)
 
-        return self._many(
+        return self._both(
             "Run", requests(), self._messages.output, motet_model=model, motet_node=node
         )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
 
+from ...components.errors import MotetError
 from ...components.frames import Audio, Frame, Generate, Prompt, Transcript
 from ...components.wire import motet_pb2 as pb
-from ...components.wire import motet_pb2_grpc
+from .base import Connected, Source
 from .requests import (
-    Messages,
-    Target,
     audio_of,
     chunk_of,
     our_errors,
@@ -25,11 +23,11 @@ from .requests import (
 )
 
 Answer = TypeVar("Answer")
+Convert = Callable[[Any], Answer]
 
 
-class Client:
-    """Calls the gRPC door. `timeout_s` of each call is its deadline, None without one; `priority`
-    says which go first where queues go by it, None for the key's own.
+class Client(Connected):
+    """Calls the gRPC door.
 
     ```python
     with Client("localhost:50051") as client:
@@ -37,25 +35,8 @@ class Client:
     ```
     """
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        key: str | None = None,
-        tls: bool = False,
-        authority: Path | None = None,
-        timeout_s: float | None = None,
-        priority: int | None = None,
-    ) -> None:
-        self._target = Target(address, key, tls, authority, priority=priority)
-        self._timeout_s = timeout_s
-        self._messages = Messages(self._target)
-        credentials, options = self._target.credentials(), self._target.options()
-        if credentials is None:
-            self._channel = grpc.insecure_channel(address, options=options)
-        else:
-            self._channel = grpc.secure_channel(address, credentials, options=options)
-        self._stub: Any = cast("Any", motet_pb2_grpc).MotetStub(self._channel)
+    _insecure = staticmethod(grpc.insecure_channel)
+    _secure = staticmethod(grpc.secure_channel)
 
     def __enter__(self) -> Client:
         return self
@@ -72,22 +53,35 @@ class Client:
         """Close the connection; calls under way are cancelled."""
         self._channel.close()
 
-    def _one(self, method: str, request: Any) -> Any:
-        call = getattr(self._stub, method)
+    def _one(self, method: str, request: object) -> Any:
         with our_errors():
-            return call(request, metadata=self._target.metadata(), timeout=self._timeout_s)
+            return self._begin(method, request)
 
     def _many(
-        self, method: str, request: Any, convert: Callable[[Any], Answer], **metadata: str | None
+        self, method: str, request: object, convert: Convert[Answer], **metadata: str | None
     ) -> Generator[Answer]:
-        start = getattr(self._stub, method)
-        call = start(request, metadata=self._target.metadata(**metadata), timeout=self._timeout_s)
+        call = self._begin(method, request, **metadata)
         try:
             with our_errors():
                 for message in call:
                     yield convert(message)
         finally:
             call.cancel()
+
+    def _both(
+        self,
+        method: str,
+        messages: Iterator[Any],
+        convert: Convert[Answer],
+        **metadata: str | None,
+    ) -> Generator[Answer]:
+        source = Source()
+        try:
+            yield from self._many(method, source.items(messages), convert, **metadata)
+        except MotetError:
+            if source.error is not None:
+                raise source.error from None
+            raise
 
     def models(self) -> list[str]:
         """The names of the server's pipelines."""
@@ -106,7 +100,7 @@ class Client:
             for chunk in chunks:
                 yield pb.StreamingRecognizeRequest(audio=chunk)
 
-        return self._many("StreamingRecognize", requests(), self._messages.transcript)
+        return self._both("StreamingRecognize", requests(), self._messages.transcript)
 
     def synthesize(self, text: str, **config: Any) -> Audio:
         """A text as speech; see `synthesize_config`."""
@@ -122,7 +116,7 @@ class Client:
             for text in texts:
                 yield pb.StreamingSynthesizeRequest(text=text)
 
-        return self._many("StreamingSynthesize", requests(), chunk_of)
+        return self._both("StreamingSynthesize", requests(), chunk_of)
 
     def chat(self, prompt: Prompt, *, model: str = "") -> Generator[Frame]:
         """A model's answer: `TextDelta`, `ToolCall`, at last `Completed`."""
@@ -147,6 +141,6 @@ class Client:
     ) -> Generator[tuple[int, str, Frame]]:
         """A session: (turn, frame) in, (turn, node, frame) out until every turn has ended."""
         requests = (self._messages.message(frame, turn) for turn, frame in frames)
-        return self._many(
+        return self._both(
             "Run", requests, self._messages.output, motet_model=model, motet_node=node
         )
