@@ -14,11 +14,12 @@ from .graph import Graph, Node
 
 Object = dict[str, Any]
 HOP_PORT, HEALTH_PORT, HTTP_PORT, GRPC_PORT = 50061, 50062, 8000, 50051
-FILE = "/etc/motet/pipeline.yaml"
+FOLDER, FILE, CANARY_FILE = "/etc/motet", "pipeline.yaml", "canary.yaml"
 PRE_STOP_S = 5
 DRAIN_MARGIN_S = 30
 LOADS_S = 900
 """How long a component may take to load."""
+CANARYS_END = "Then delete all that is named {parts}, once no session is left there."
 SCRAPED_S = 5
 """How often Prometheus reads the gateways."""
 
@@ -50,18 +51,31 @@ class DeploySettings:
 
 
 class Naming:
-    """Names, labels and metadata of a graph's objects."""
+    """Names, labels and metadata of a graph's objects, or of those that its `canary` needs beside
+    another graph's.
+    """
 
-    def __init__(self, graph: Graph, settings: DeploySettings) -> None:
+    def __init__(self, graph: Graph, settings: DeploySettings, *, canary: bool = False) -> None:
         self.graph = graph
         self.settings = settings
+        self.canary = canary
+        self.file = f"{FOLDER}/{CANARY_FILE if canary else FILE}"
         self.base = "motet-" + graph.name.replace(".", "-").replace("_", "-")
         self.text = yaml.safe_dump(
             graph.spec.model_dump(mode="json", exclude_defaults=True), sort_keys=False
         )
 
+    def part(self, node: str) -> str:
+        """The part that runs a node."""
+        return f"{node}-canary" if self.canary else node
+
+    def image(self, part: str) -> str:
+        """The image of a part; a canary's node has that of the node itself, if none of its own."""
+        images = self.settings.node_images
+        return images.get(part) or images.get(part.removesuffix("-canary"), self.settings.image)
+
     def name(self, part: str) -> str:
-        """The name of a part's objects; parts are node names and "gateway"."""
+        """The name of a part's objects; parts are nodes, those of canaries, and "gateway"."""
         return f"{self.base}-{part.replace('_', '-')}"
 
     def labels(self, part: str) -> dict[str, str]:
@@ -96,22 +110,23 @@ class Naming:
     def where(self, node: str | None = None) -> str:
         """What selects the metrics of this graph, or of one node of it, in Prometheus."""
         found = f'namespace="{self.settings.namespace}",pipeline="{self.graph.name}"'
-        return f'{found},node="{node}"' if node else found
+        return f'{found},node="{node}",target="{self.target(node)}"' if node else found
 
     def target(self, node: str) -> str:
         """Where the gateway finds a node's replicas: the headless service has all addresses."""
-        return f"{self.name(node)}.{self.settings.namespace}.svc:{HOP_PORT}"
+        return f"{self.name(self.part(node))}.{self.settings.namespace}.svc:{HOP_PORT}"
 
 
-def shared(naming: Naming) -> list[Object]:
-    """The pipeline file, and who the pods are."""
+def shared(naming: Naming, canary: Naming | None) -> list[Object]:
+    """The pipeline file, that of its canary, and who the pods are."""
     metadata = naming.metadata("pipeline")
+    files = {FILE: naming.text} | ({CANARY_FILE: canary.text} if canary else {})
     return [
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": metadata,
-            "data": {"pipeline.yaml": naming.text},
+            "data": files,
         },
         {
             "apiVersion": "v1",
@@ -136,7 +151,7 @@ def pod(
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
     ]
     mounts: list[Object] = [
-        {"name": "pipeline", "mountPath": "/etc/motet", "readOnly": True},
+        {"name": "pipeline", "mountPath": FOLDER, "readOnly": True},
         {"name": "tmp", "mountPath": "/tmp"},
         {"name": "shm", "mountPath": "/dev/shm"},
     ]
@@ -149,7 +164,7 @@ def pod(
         mounts.append({"name": "models", "mountPath": "/models", "readOnly": True})
     whole = {
         **container,
-        "image": settings.node_images.get(part, settings.image),
+        "image": naming.image(part),
         "env": [{"name": "HOME", "value": "/tmp"}, *container.get("env", [])],
         "volumeMounts": mounts,
         "securityContext": {
@@ -234,25 +249,33 @@ def scaled(node: Node) -> bool:
     return node.spec.scale.min_replicas != node.spec.scale.max_replicas
 
 
-def manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
-    """All objects, in an order in which they can be applied.
+def manifests(
+    graph: Graph, settings: DeploySettings, *, canary: Graph | None = None
+) -> list[Object]:
+    """All objects, in an order in which they can be applied; with a `canary` the components that
+    differ in it are there twice.
 
     Raises:
         SpecError: the graph has what Kubernetes can't do.
     """
     from .deployaccess import access
+    from .deploycanary import changed, named
     from .deploycheck import check
     from .deploygateway import gateway
     from .deploynode import node_objects
     from .deploywatch import watching
 
     naming = Naming(graph, settings)
-    check(naming)
-    objects = shared(naming)
+    other = named(graph, canary, settings) if canary is not None else None
+    check(naming, other)
+    objects = shared(naming, other)
     if settings.deletion_cost:
         objects += access(naming)
     for name in graph.order:
         objects += node_objects(naming, graph.nodes[name])
+    if other is not None:
+        for node in changed(graph, other):
+            objects += node_objects(other, node)
     return [*objects, *gateway(naming), *watching(naming)]
 
 

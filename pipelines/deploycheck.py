@@ -6,23 +6,35 @@ from collections import Counter
 
 from ..components.errors import Flaw, SpecError, nearest
 from .deploy import Naming
+from .deploycanary import changed
+from .graph import Node
 
 LONGEST_NAME = 63
 GATEWAY = "gateway"
 
 
-def check(naming: Naming) -> None:
+def check(naming: Naming, canary: Naming | None) -> None:
     """Refuse what has no translation.
 
     Raises:
         SpecError: with every setting that can't be had on Kubernetes.
     """
-    _refuse(naming, [*_gpus(naming), *_images(naming), *_names(naming)])
+    parts = _parts(naming, canary)
+    _refuse(naming, [*_gpus(parts), *_images(naming, parts), *_names(naming, parts)])
 
 
-def check_names(naming: Naming) -> None:
+def check_names(naming: Naming, canary: Naming | None) -> None:
     """Refuse names alone; see `check`."""
-    _refuse(naming, [*_images(naming), *_names(naming)])
+    parts = _parts(naming, canary)
+    _refuse(naming, [*_images(naming, parts), *_names(naming, parts)])
+
+
+def _parts(naming: Naming, canary: Naming | None) -> list[tuple[str, Node]]:
+    """What runs in pods of its own."""
+    parts = list(naming.graph.nodes.items())
+    if canary is not None:
+        parts += [(canary.part(one.name), one) for one in changed(naming.graph, canary)]
+    return parts
 
 
 def _refuse(naming: Naming, flaws: list[Flaw]) -> None:
@@ -30,19 +42,19 @@ def _refuse(naming: Naming, flaws: list[Flaw]) -> None:
         raise SpecError(flaws, file=f"{naming.graph.name} on kubernetes")
 
 
-def _gpus(naming: Naming) -> list[Flaw]:
+def _gpus(parts: list[tuple[str, Node]]) -> list[Flaw]:
     return [
         Flaw(
             f"nodes.{name}.resources.gpus",
             f"Kubernetes hands out whole GPUs, got {node.spec.resources.gpus:g}",
         )
-        for name, node in naming.graph.nodes.items()
+        for name, node in parts
         if node.spec.resources.gpus % 1
     ]
 
 
-def _images(naming: Naming) -> list[Flaw]:
-    known = list(naming.graph.nodes)
+def _images(naming: Naming, parts: list[tuple[str, Node]]) -> list[Flaw]:
+    known = [name for name, _ in parts]
     return [
         Flaw(f"node_images.{name}", f"is no node; {nearest(name, known)}")
         for name in naming.settings.node_images
@@ -50,12 +62,12 @@ def _images(naming: Naming) -> list[Flaw]:
     ]
 
 
-def _names(naming: Naming) -> list[Flaw]:
+def _names(naming: Naming, parts: list[tuple[str, Node]]) -> list[Flaw]:
     """Objects are named after pipeline and node, where "_" and "." become "-"."""
-    names = {node: naming.name(node) for node in naming.graph.nodes}
-    taken = Counter([*names.values(), naming.name(GATEWAY)])
+    names = [(part, naming.name(part)) for part, _ in parts]
+    taken = Counter([*(name for _, name in names), naming.name(GATEWAY)])
     flaws: list[Flaw] = []
-    for node, name in names.items():
+    for node, name in names:
         if len(name) > LONGEST_NAME:
             why = f"{name!r} is longer than the {LONGEST_NAME} letters of a service's name"
             flaws.append(Flaw(f"nodes.{node}", why))

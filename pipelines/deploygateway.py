@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .deploy import (
-    FILE,
     GRPC_PORT,
     HTTP_PORT,
     LOADS_S,
@@ -32,7 +31,7 @@ def gateway(naming: Naming) -> list[Object]:
 
 def container(naming: Naming, runtime: list[str]) -> Object:
     """`motet serve`; `runtime` are its arguments that say where the components are."""
-    command = ["motet", "serve", FILE, "--host", "0.0.0.0", "--port", str(HTTP_PORT)]
+    command = ["motet", "serve", naming.file, "--host", "0.0.0.0", "--port", str(HTTP_PORT)]
     command += ["--grpc-port", str(GRPC_PORT), *runtime]
     command += ["--data-dir", "/tmp/motet", "--shutdown-grace-s", str(naming.grace_s)]
     if naming.settings.tls_secret:

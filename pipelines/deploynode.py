@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from ..components import registry
+from ..components.base import Component
 from .deploy import (
-    FILE,
     HEALTH_PORT,
     HOP_PORT,
     LOADS_S,
@@ -20,6 +20,7 @@ from .deploy import (
     scaled,
 )
 from .graph import Node
+from .scaling import BUSY
 
 LONGEST_WINDOW_S = 3600
 SHORTEST_WINDOW_S = 2 * SCRAPED_S
@@ -28,27 +29,27 @@ GPU = "nvidia.com/gpu"
 
 def node_objects(naming: Naming, node: Node) -> list[Object]:
     """Deployment, headless Service, budget, network policy, and an autoscaler if it scales."""
-    scale = node.spec.scale
+    scale, part = node.spec.scale, naming.part(node.name)
     told = naming.settings.deletion_cost
     account = "node" if told else "pipeline"
-    template = pod(naming, node.name, container(naming, node), account=account, token=told)
+    template = pod(naming, part, container(naming, node), account=account, token=told)
     if node.spec.resources.gpus:
         # Nodes with GPUs are commonly kept free of everything else by this taint.
         toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
         template["spec"]["tolerations"] = [toleration]
     replicas = None if scaled(node) else scale.min_replicas
     objects = [
-        deployment(naming, node.name, template, replicas),
-        service(naming, node),
-        budget(naming, node.name),
-        policy(naming, node),
+        deployment(naming, part, template, replicas),
+        service(naming, part),
+        budget(naming, part),
+        policy(naming, part),
     ]
     return [*objects, scaled_object(naming, node)] if scaled(node) else objects
 
 
 def container(naming: Naming, node: Node) -> Object:
     """`motet node`, with probes for starting, taking runs, and living."""
-    command = ["motet", "node", FILE, node.name, "--address", f"0.0.0.0:{HOP_PORT}"]
+    command = ["motet", "node", naming.file, node.name, "--address", f"0.0.0.0:{HOP_PORT}"]
     command += ["--health-address", f"0.0.0.0:{HEALTH_PORT}"]
     command += ["--cpus", f"{cpus(node):g}", "--grace-s", str(naming.grace_s)]
     if naming.settings.tls_secret:
@@ -96,16 +97,16 @@ def resources(node: Node) -> Object:
     return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 
 
-def service(naming: Naming, node: Node) -> Object:
+def service(naming: Naming, part: str) -> Object:
     """A headless Service: the gateway sees every pod and spreads runs itself."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": naming.metadata(node.name),
+        "metadata": naming.metadata(part),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": False,
-            "selector": naming.labels(node.name),
+            "selector": naming.labels(part),
             "ports": [
                 {
                     "name": "hop",
@@ -118,15 +119,15 @@ def service(naming: Naming, node: Node) -> Object:
     }
 
 
-def policy(naming: Naming, node: Node) -> Object:
+def policy(naming: Naming, part: str) -> Object:
     """Only the gateway reaches the hop; probes come from the node's kubelet and need no rule."""
     source = {"podSelector": {"matchLabels": naming.labels("gateway")}}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": naming.metadata(node.name),
+        "metadata": naming.metadata(part),
         "spec": {
-            "podSelector": {"matchLabels": naming.labels(node.name)},
+            "podSelector": {"matchLabels": naming.labels(part)},
             "policyTypes": ["Ingress"],
             "ingress": [{"from": [source], "ports": [{"protocol": "TCP", "port": HOP_PORT}]}],
         },
@@ -134,27 +135,17 @@ def policy(naming: Naming, node: Node) -> Object:
 
 
 def scaled_object(naming: Naming, node: Node) -> Object:
-    """The five settings for KEDA: runs active and waiting at the gateway, per replica.
-
-    The gateway counts, so that a component at zero is woken. `cooldownPeriod` is the way to zero
-    alone; above it, the autoscaler's stabilization window is the delay.
+    """The five settings for KEDA. `cooldownPeriod` is the way to zero alone; above it, the
+    autoscaler's stabilization window is the delay.
     """
     scale = node.spec.scale
-    concurrency = scale.concurrency or registry.component_class(node.spec.use).concurrency
-    where = naming.where(node.name)
-    # A window in which Prometheus has read nothing would count as a fault.
-    window = f"{max(SHORTEST_WINDOW_S, round(scale.window_s))}s"
-    query = " + ".join(
-        f"sum(avg_over_time(motet_node_{what}{{{where}}}[{window}]))"
-        for what in ("active", "queued")
-    )
     delay_s = min(LONGEST_WINDOW_S, round(scale.scale_down_delay_s))
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
-        "metadata": naming.metadata(node.name),
+        "metadata": naming.metadata(naming.part(node.name)),
         "spec": {
-            "scaleTargetRef": {"name": naming.name(node.name)},
+            "scaleTargetRef": {"name": naming.name(naming.part(node.name))},
             "minReplicaCount": scale.min_replicas,
             "maxReplicaCount": scale.max_replicas,
             "pollingInterval": 5,
@@ -175,19 +166,43 @@ def scaled_object(naming: Naming, node: Node) -> Object:
                     }
                 }
             },
-            "triggers": [
-                {
-                    "type": "prometheus",
-                    "metricType": "AverageValue",
-                    "metadata": {
-                        "serverAddress": naming.settings.prometheus_url,
-                        "query": query,
-                        "threshold": str(concurrency),
-                        "activationThreshold": "0",
-                        # An empty answer is a fault, so that `fallback` holds the replicas.
-                        "ignoreNullValues": "false",
-                    },
-                }
-            ],
+            "triggers": triggers(naming, node),
+        },
+    }
+
+
+def triggers(naming: Naming, node: Node) -> list[Object]:
+    """What a component is scaled by, the larger of both: runs active and waiting, and how busy its
+    engines are, where they tell: one run may have work for many.
+
+    The gateways count, so that a component at zero is woken. Each has its own runs and sees the
+    engines of all.
+    """
+    kind, scale = registry.component_class(node.spec.use), node.spec.scale
+    # A window in which Prometheus has read nothing would count as a fault.
+    window = f"{max(SHORTEST_WINDOW_S, round(scale.window_s))}s"
+
+    def mean(what: str) -> str:
+        return f"avg_over_time(motet_node_{what}{{{naming.where(node.name)}}}[{window}])"
+
+    runs = f"sum({mean('active')}) + sum({mean('queued')})"
+    found = [trigger(naming, runs, scale.concurrency or kind.concurrency)]
+    if kind.utilisation is not Component.utilisation:
+        found.append(trigger(naming, f"max({mean('busy')})", BUSY))
+    return found
+
+
+def trigger(naming: Naming, query: str, each: float) -> Object:
+    """So many replicas that each has `each` of what is asked for."""
+    return {
+        "type": "prometheus",
+        "metricType": "AverageValue",
+        "metadata": {
+            "serverAddress": naming.settings.prometheus_url,
+            "query": query,
+            "threshold": f"{each:g}",
+            "activationThreshold": "0",
+            # An empty answer is a fault, so that `fallback` holds the replicas.
+            "ignoreNullValues": "false",
         },
     }

@@ -11,6 +11,7 @@ import yaml
 
 from ..components.errors import Flaw, SpecError
 from .deploy import DRAIN_MARGIN_S, DeploySettings, Naming, Object, budget, pod, shared
+from .deploycanary import changed, named
 from .deploycheck import check_names
 from .deploygateway import container, policy, service
 from .deploynode import GPU, cpus
@@ -30,10 +31,15 @@ OVERHEAD_MB = 1536
 """What Ray itself takes of a pod's memory: its daemons, and the object store, which frames don't
 go through.
 """
+CANARYS_END = "Its applications end then, as their sessions do; the groups of {parts} stay, empty."
+Part = tuple[Naming, Node]
 
 
-def ray_manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
-    """All objects, in an order in which they can be applied.
+def ray_manifests(
+    graph: Graph, settings: DeploySettings, *, canary: Graph | None = None
+) -> list[Object]:
+    """All objects, in an order in which they can be applied; with a `canary` the components that
+    differ in it are there twice.
 
     Ray scales the components, KubeRay the pods. An edited cluster is not replaced by itself, since
     KubeRay's ways to do so end the old one whatever its sessions do; edited components are, pod by
@@ -44,14 +50,18 @@ def ray_manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
     """
     check(graph)
     naming = Naming(graph, settings)
-    check_names(naming)
+    other = named(graph, canary, settings) if canary is not None else None
+    if canary is not None:
+        check(canary)
+    check_names(naming, other)
     if len(naming.base) > LONGEST_NAME:
         why = f"KubeRay takes names of {LONGEST_NAME} letters, {naming.base!r} is longer"
         raise SpecError([Flaw("name", why)], file=f"{graph.name} on ray")
-    nodes = [graph.nodes[name] for name in graph.order]
+    parts = [(naming, graph.nodes[name]) for name in graph.order]
+    more = [(other, node) for node in changed(graph, other)] if other is not None else []
     return [
-        *shared(naming),
-        ray_service(naming, nodes),
+        *shared(naming, other),
+        ray_service(naming, parts, more),
         service(naming),
         *(budget(naming, part) for part in (*graph.order, GATEWAY)),
         policy(naming),
@@ -60,8 +70,12 @@ def ray_manifests(graph: Graph, settings: DeploySettings) -> list[Object]:
     ]
 
 
-def ray_service(naming: Naming, nodes: list[Node]) -> Object:
-    """The cluster, and the applications that Serve runs on it."""
+def ray_service(naming: Naming, parts: list[Part], more: list[Part]) -> Object:
+    """The cluster, and the applications that Serve runs on it.
+
+    Groups that are new at the end, as the `more` of a canary are, come to a cluster that runs;
+    KubeRay takes no group away from it, so those of a former canary stay there without pods.
+    """
     metadata = naming.metadata(HEAD)
     metadata["name"] = naming.base
     return {
@@ -69,7 +83,7 @@ def ray_service(naming: Naming, nodes: list[Node]) -> Object:
         "kind": "RayService",
         "metadata": metadata,
         "spec": {
-            "serveConfigV2": serve_config(naming, nodes),
+            "serveConfigV2": serve_config([*parts, *more]),
             "upgradeStrategy": {"type": "None"},
             "rayClusterDeletionDelaySeconds": naming.grace_s + DRAIN_MARGIN_S,
             "excludeHeadPodFromServeSvc": True,
@@ -77,18 +91,21 @@ def ray_service(naming: Naming, nodes: list[Node]) -> Object:
                 "rayVersion": RAY_VERSION,
                 "enableInTreeAutoscaling": True,
                 "headGroupSpec": head(naming),
-                "workerGroupSpecs": [*(group(naming, node) for node in nodes), gateways(naming)],
+                "workerGroupSpecs": [
+                    *(group(*part) for part in parts),
+                    gateways(naming),
+                    *(group(*part) for part in more),
+                ],
             },
         },
     }
 
 
-def serve_config(naming: Naming, nodes: list[Node]) -> str:
+def serve_config(parts: list[Part]) -> str:
     """Serve's own config: one application per component, without a proxy of Ray's."""
-    tls = {"tls_dir": "/etc/motet-tls"} if naming.settings.tls_secret else {}
     applications = [
         {
-            "name": app_of(naming.graph.name, node.name),
+            "name": application(naming, node.name),
             "route_prefix": None,
             "import_path": APP,
             "args": {
@@ -96,13 +113,19 @@ def serve_config(naming: Naming, nodes: list[Node]) -> str:
                 "node": node.name,
                 "spec": node.spec.model_dump(mode="json", exclude_defaults=True),
                 "drain_s": naming.grace_s,
-                **tls,
+                "part": naming.part(node.name),
+                **({"tls_dir": "/etc/motet-tls"} if naming.settings.tls_secret else {}),
             },
         }
-        for node in nodes
+        for naming, node in parts
     ]
     config = {"proxy_location": "Disabled", "applications": applications}
     return yaml.safe_dump(config, sort_keys=False, width=1000)
+
+
+def application(naming: Naming, node: str) -> str:
+    """What Serve calls a component."""
+    return app_of(naming.graph.name, naming.part(node))
 
 
 def head(naming: Naming) -> Object:
@@ -142,14 +165,16 @@ def group(naming: Naming, node: Node) -> Object:
         **probes(),
         "resources": {"requests": requests, **({"limits": limits} if limits else {})},
     }
-    template = pod(naming, node.name, one)
+    part = naming.part(node.name)
+    template = pod(naming, part, one)
     if asked.gpus:
         toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
         template["spec"]["tolerations"] = [toleration]
-    places = json.dumps({place_of(node.name): each})
-    lowest = math.ceil(scale.min_replicas / each)
+    places = json.dumps({place_of(part): each})
+    # Ray asks for a canary's pods as long as its application is there.
+    lowest = 0 if naming.canary else math.ceil(scale.min_replicas / each)
     return {
-        "groupName": node.name.replace("_", "-"),
+        "groupName": part.replace("_", "-"),
         "replicas": lowest,
         "minReplicas": lowest,
         "maxReplicas": math.ceil(scale.max_replicas / each),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,9 @@ Seconds = Annotated[float, Field(ge=0)]
 class Run(BaseModel):
     """One run of a component: how long to its first output, and how long it held its place.
 
-    `active` is how many the replica served while it ran, on average, itself included.
+    `active` is how many the replica served while it ran, on average, itself included; `cpu_s` how
+    long it kept a core busy, in all processes together (0: it only waits). `sample` is the number
+    of what it was run on.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -34,28 +36,36 @@ class Run(BaseModel):
     first_s: Seconds
     busy_s: Seconds
     active: Annotated[float, Field(ge=1)] = 1.0
+    cpu_s: Seconds = 0.0
+    sample: Annotated[int, Field(ge=0)] = 0
 
 
 class NodeProfile(BaseModel):
     """What was measured of one node.
 
     `in_order`: of runs that meet, the first has its first output as soon as if it were alone, and
-    the others after it; else all of them have it late.
+    the others after it; else all of them have it late. `needs` is the share of the run before it,
+    counted from that one's first output, that it takes to begin. `standing_cores` are kept busy by
+    every session that stands there.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     runs: list[Run] = Field(default_factory=list[Run])
     in_order: bool = False
+    needs: Annotated[float, Field(ge=0, le=1)] = 0.0
+    standing_cores: Annotated[float, Field(ge=0)] = 0.0
     cold_start_s: Seconds = 0.0
 
 
 class Profile(BaseModel):
-    """A profile file: the nodes of a graph, and the machine they were measured on."""
+    """A profile file: the nodes of a graph, and the machine they were measured on, with so many
+    cores (0: not told)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     machine: str = ""
+    cores: Annotated[float, Field(ge=0)] = 0.0
     nodes: dict[str, NodeProfile]
 
     @staticmethod
@@ -82,19 +92,24 @@ class Profile(BaseModel):
         fresh.replace(path)
 
 
-def ordered(profile: Profile, bursts: Sequence[Profile]) -> Profile:
-    """The profile, with which nodes do in order the runs that begin at once in each of `bursts`:
-    the first of them is then about as soon as one alone, while the last is not."""
-    nodes = dict(profile.nodes)
-    for name, node in profile.nodes.items():
-        alone = [run.first_s for run in node.runs if round(run.active) == 1]
-        firsts = [[run.first_s for run in one.nodes[name].runs] for one in bursts]
-        if alone and firsts:
-            alone_s = statistics.median(alone)
-            soonest_s, latest_s = (statistics.median(map(end, firsts)) for end in (min, max))
-            in_order = latest_s > 1.5 * alone_s and soonest_s < (alone_s + latest_s) / 2
-            nodes[name] = node.model_copy(update={"in_order": in_order})
-    return profile.model_copy(update={"nodes": nodes})
+def ordered(runs: Sequence[Run], bursts: Sequence[Sequence[Run]]) -> bool:
+    """Whether a node does in order the runs that begin at once in each of `bursts`: the first of
+    them is then about as soon as one alone, of which there are some in `runs`, the last is not."""
+    alone = [run.first_s for run in runs if round(run.active) == 1]
+    if not alone or not bursts:
+        return False
+    alone_s = statistics.median(alone)
+    firsts = [[run.first_s for run in one] for one in bursts]
+    soonest_s, latest_s = (statistics.median(map(end, firsts)) for end in (min, max))
+    return latest_s > 1.5 * alone_s and soonest_s < (alone_s + latest_s) / 2
+
+
+def share_needed(before: Sequence[Run], whole: Sequence[Run], alone: Sequence[Run]) -> float:
+    """See `NodeProfile.needs`: from a node's runs in `whole` turns, those of the one `before` it
+    there, and its runs `alone`, on all that it needs at once."""
+    first_s, alone_s = (statistics.median(run.first_s for run in runs) for runs in (whole, alone))
+    rest_s = statistics.median(run.busy_s - run.first_s for run in before)
+    return min(1.0, max(0.0, first_s - alone_s) / rest_s) if rest_s > 0 else 0.0
 
 
 @dataclass(slots=True)
@@ -115,10 +130,12 @@ class _Notes:
 class Recorded:
     """A runtime that notes how long every run takes; it does what the runtime inside it does.
 
-    Each node is to have one replica: runs are counted by node.
+    Each node is to have one replica: runs are counted by node. `got` has the frames of every
+    run of each node that turns pass, until they are forgotten.
     """
 
     def __init__(self, runtime: Runtime) -> None:
+        self.got: dict[str, list[list[Frame]]] = {}
         self._runtime = runtime
         self._notes: dict[str, _Notes] = {}
 
@@ -139,7 +156,8 @@ class Recorded:
         first_s: float | None = None
         before_s = notes.change(1, started_s)
         try:
-            async with closing(self._runtime.call(node, frames, context)) as answers:
+            noted = self._noted(node, frames) if context.turn else frames
+            async with closing(self._runtime.call(node, noted, context)) as answers:
                 async for frame in answers:
                     if first_s is None:
                         first_s = time.monotonic() - started_s
@@ -153,6 +171,13 @@ class Recorded:
             first_s = busy_s if first_s is None else first_s
             notes.runs.append(Run(first_s=first_s, busy_s=busy_s, active=active))
 
+    async def _noted(self, node: str, frames: AsyncIterator[Frame]) -> AsyncIterator[Frame]:
+        got: list[Frame] = []
+        self.got.setdefault(node, []).append(got)
+        async for frame in frames:
+            got.append(frame)
+            yield frame
+
     def status(self) -> list[NodeStatus]:
         """What the runtime inside says."""
         return self._runtime.status()
@@ -162,17 +187,24 @@ class Recorded:
         """What the runtime inside says."""
         return self._runtime.ready
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> Recorded:
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> Recorded:
         """The successor of the runtime inside, its runs noted with these."""
-        made = Recorded(self._runtime.successor(graph, version, fresh=fresh))
-        made._notes = self._notes
+        made = Recorded(self._runtime.successor(graph, version, fresh=fresh, targets=targets))
+        made._notes, made.got = self._notes, self.got
         return made
 
     def forget(self) -> None:
         """Drop the runs noted so far; for when none is active."""
         self._notes.clear()
+        self.got.clear()
 
-    def profile(self, machine: str = "") -> Profile:
+    def newest(self, node: str) -> Run:
+        """The run of a node that ended last."""
+        return self._notes[node].runs[-1]
+
+    def profile(self) -> Profile:
         """What was noted so far."""
         cold = {
             one.node: max((replica.started_s for replica in one.replicas), default=0.0)
@@ -182,4 +214,4 @@ class Recorded:
             node: NodeProfile(runs=notes.runs, cold_start_s=cold.get(node, 0.0))
             for node, notes in self._notes.items()
         }
-        return Profile(machine=machine, nodes=nodes)
+        return Profile(nodes=nodes)

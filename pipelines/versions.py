@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -100,10 +100,13 @@ class Versions:
             return self.stable
         return canary
 
-    async def start(self, graph: Graph, *, fresh: bool = False) -> Version:
+    async def start(
+        self, graph: Graph, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> Version:
         """Start a further version beside the others; `adopt`, `begin` or `discard` it next.
 
-        What is the same as in the stable one keeps its weights, unless `fresh`.
+        What is the same as in the stable one keeps its weights, unless `fresh`. `targets` are for
+        `Runtime.successor`.
 
         Raises:
             Conflict: a canary or another start is under way, or too many versions still run out.
@@ -112,7 +115,8 @@ class Versions:
         """
         self._check(graph)
         number = str(self._last + 1)
-        runtime = self.stable.runtime.successor(graph, number, fresh=fresh)
+        before = self.stable.runtime
+        runtime = before.successor(graph, number, fresh=fresh, targets=targets)
         self._starting = asyncio.create_task(runtime.start(), name=f"starts {graph.name} {number}")
         try:
             await self._starting

@@ -35,9 +35,12 @@ class ReloadRequest(Draining):
 
 
 class CanaryRequest(CanarySpec):
-    """A canary of the pipeline's own file, or of `file` in the same folder."""
+    """A canary of the pipeline's own file, or of `file` in the same folder. `targets` say where
+    changed components are that others start, by node: "HOST:PORT", or an application of Ray's.
+    """
 
     file: str | None = None
+    targets: dict[str, str] = Field(default_factory=dict[str, str])
     fresh: bool = False
 
 
@@ -61,7 +64,7 @@ async def begun(name: str, body: CanaryRequest, server: Ours, asker: Admin) -> J
     """Give a share of new sessions to a new version."""
     pipeline = named(server, name)
     spec = CanarySpec.model_validate(body.model_dump(include=set(CanarySpec.model_fields)))
-    await begin_canary(pipeline, body.file, spec, fresh=body.fresh)
+    await begin_canary(pipeline, body.file, spec, fresh=body.fresh, targets=body.targets)
     return pipeline_status(pipeline)
 
 

@@ -80,23 +80,28 @@ class NodeCollector(Collector):
         return []
 
     def collect(self) -> Iterable[Metric]:
-        """One gauge per reading, labelled by pipeline, node and the version that it came with."""
-        labels = ["pipeline", "node", "version"]
+        """One gauge per reading, labelled by pipeline, node, the version that it came with, and its
+        target."""
+        labels = ["pipeline", "node", "version", "target"]
         gauges = {
             "active": GaugeMetricFamily("motet_node_active", "Runs being served", labels=labels),
             "queued": GaugeMetricFamily("motet_node_queued", "Runs waiting", labels=labels),
             "refused": GaugeMetricFamily("motet_node_refused", "Runs refused", labels=labels),
             "replicas": GaugeMetricFamily("motet_node_replicas", "Replicas ready", labels=labels),
+            "busy": GaugeMetricFamily(
+                "motet_node_busy", "Replicas' worth of work, where engines tell", labels=labels
+            ),
         }
         for name, pipeline in self._pipelines.items():
             for _, nodes in own_nodes(pipeline.versions):
                 for node in nodes:
-                    where = [name, node.node, node.version]
+                    where = [name, node.node, node.version, node.target]
                     gauges["active"].add_metric(where, node.active)
                     gauges["queued"].add_metric(where, node.queued)
                     gauges["refused"].add_metric(where, node.refused)
                     ready = sum(replica.state == "ready" for replica in node.replicas)
                     gauges["replicas"].add_metric(where, ready)
+                    gauges["busy"].add_metric(where, ready * (node.utilisation or 0.0))
         return gauges.values()
 
 

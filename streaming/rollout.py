@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..components.errors import BadInput, Flaw, MotetError, SpecError, nearest
@@ -97,9 +97,15 @@ def read(files: Sequence[str]) -> list[Graph]:
 
 
 async def begin_canary(
-    pipeline: Pipeline, file: str | None, spec: CanarySpec, *, fresh: bool = False
+    pipeline: Pipeline,
+    file: str | None,
+    spec: CanarySpec,
+    *,
+    fresh: bool = False,
+    targets: Mapping[str, str] = {},
 ) -> Version:
-    """Start what the pipeline's file holds now, or a file beside it, as its canary.
+    """Start what the pipeline's file holds now, or a file beside it, as its canary. `targets` say
+    where changed components are that others start; see `Runtime.successor`.
 
     Raises:
         BadInput: the file isn't in the folder of the pipeline's.
@@ -108,7 +114,7 @@ async def begin_canary(
         MotetError: it couldn't be loaded.
     """
     (graph,) = await asyncio.to_thread(read, [beside(pipeline.graph.file, file)])
-    version = await pipeline.versions.start(graph, fresh=fresh)
+    version = await pipeline.versions.start(graph, fresh=fresh, targets=targets)
     try:
         pipeline.versions.begin(version, spec)
     except MotetError:

@@ -542,20 +542,22 @@ class Frame(_message.Message):
     def __init__(self, turn: _Optional[int] = ..., node: _Optional[str] = ..., audio: _Optional[_Union[Audio, _Mapping]] = ..., speech_started: _Optional[_Union[SpeechStarted, _Mapping]] = ..., speech_paused: _Optional[_Union[SpeechPaused, _Mapping]] = ..., speech_stopped: _Optional[_Union[SpeechStopped, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ..., clear: _Optional[_Union[Clear, _Mapping]] = ..., turn_settings: _Optional[_Union[TurnSettings, _Mapping]] = ..., transcription_settings: _Optional[_Union[TranscriptionSettings, _Mapping]] = ..., transcript: _Optional[_Union[Transcript, _Mapping]] = ..., prompt: _Optional[_Union[Prompt, _Mapping]] = ..., text_delta: _Optional[_Union[TextDelta, _Mapping]] = ..., tool_call: _Optional[_Union[ToolCall, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., voice: _Optional[_Union[Voice, _Mapping]] = ..., spoken: _Optional[_Union[Spoken, _Mapping]] = ..., audio_tokens: _Optional[_Union[AudioTokens, _Mapping]] = ..., text_input: _Optional[_Union[TextInput, _Mapping]] = ..., embedding: _Optional[_Union[Embedding, _Mapping]] = ..., image: _Optional[_Union[Image, _Mapping]] = ..., video_clip: _Optional[_Union[VideoClip, _Mapping]] = ..., generate: _Optional[_Union[Generate, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., media_file: _Optional[_Union[MediaFile, _Mapping]] = ..., segment: _Optional[_Union[Segment, _Mapping]] = ..., data: _Optional[_Union[Data, _Mapping]] = ..., fault: _Optional[_Union[Fault, _Mapping]] = ..., end: _Optional[_Union[End, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., interrupt: _Optional[_Union[Interrupt, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("version", "incarnation", "node", "window", "max_message_bytes", "shared_memory")
+    __slots__ = ("version", "incarnation", "node", "window", "max_message_bytes", "shared_memory", "component")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SHARED_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    COMPONENT_FIELD_NUMBER: _ClassVar[int]
     version: int
     incarnation: str
     node: str
     window: int
     max_message_bytes: int
     shared_memory: str
-    def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ..., node: _Optional[str] = ..., window: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., shared_memory: _Optional[str] = ...) -> None: ...
+    component: str
+    def __init__(self, version: _Optional[int] = ..., incarnation: _Optional[str] = ..., node: _Optional[str] = ..., window: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., shared_memory: _Optional[str] = ..., component: _Optional[str] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("node", "session", "turn", "remaining_s", "trace", "key", "window", "priority", "fellows", "within")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from ...components.base import Context, Resources
+from ...components.errors import Flaw, SpecError
 from ...components.frames import Frame
 from ..graph import Graph
+from ..spec import NodeSpec
+
+BUILT_FROM = ("use", "model", "options")
+"""The parts of a node that make its component what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,8 @@ class ReplicaStatus:
 class NodeStatus:
     """One node: its replicas, the runs that wait, and how busy its engines say they are.
 
-    `version` is the pipeline's version that it came with; later ones may share it.
+    `version` is the pipeline's version that it came with; later ones may share it. `target` is
+    where the replicas are that others start.
     """
 
     node: str
@@ -38,6 +46,7 @@ class NodeStatus:
     utilisation: float | None = None
     refused: int = 0
     version: str = "1"
+    target: str = ""
 
 
 class Runtime(Protocol):
@@ -72,16 +81,37 @@ class Runtime(Protocol):
         """Whether every node can take a call now."""
         ...
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> Runtime:
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> Runtime:
         """A runtime for another version of the graph, to be started while this one is open.
 
         Nodes that are the same in both are shared, their weights and queues too, unless `fresh`;
-        each is closed with the last runtime that has it.
+        each is closed with the last runtime that has it. Where others start the replicas,
+        `targets` say where those of changed nodes are.
 
         Raises:
             SpecError: the change can't be made while running.
         """
         ...
+
+
+def refuse(targets: Mapping[str, str], graph: Graph) -> None:
+    """Refuse targets where the runtime itself starts the replicas.
+
+    Raises:
+        SpecError: there are some.
+    """
+    why = "the runtime starts its replicas itself; targets are for remote and rayservice"
+    if targets:
+        raise SpecError([Flaw(f"targets.{name}", why) for name in targets], file=graph.name)
+
+
+def component_of(spec: NodeSpec) -> str:
+    """What a replica of this node runs, in words; the options, which may be secret, by a digest."""
+    options = json.dumps(spec.options, sort_keys=True, default=str)
+    digest = hashlib.sha256(options.encode()).hexdigest()[:8]
+    return f"{spec.use}, model {spec.model or 'none'}, options {digest}"
 
 
 def share_cores(graph: Graph, cores: float) -> dict[str, Resources]:

@@ -14,7 +14,7 @@ from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ..graph import Node
 from ..pool import Pool
-from .base import ReplicaStatus
+from .base import NodeStatus, ReplicaStatus, component_of
 from .link import LinkSettings
 from .mux import Hop, MutualTls
 from .placing import Placing, clock_s
@@ -42,6 +42,12 @@ class Remote:
         self._changed = changed
         self._hop = Hop(address, settings=LINK, tls=tls, on_status=self._told)
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def component(self) -> str:
+        """What it says it runs."""
+        hello = self._hop.link.peer.hello
+        return hello.component if hello else ""
 
     def start(self) -> None:
         """Connect and watch in a task."""
@@ -116,6 +122,7 @@ class Fleet(Placing[Remote]):
         version: str = "1",
     ) -> None:
         super().__init__(node, pool, version=version)
+        self.target = target
         self._host, _, self._port = target.rpartition(":")
         self._tls = replace(tls, name=self._host) if tls is not None else None
         self._closing: set[asyncio.Task[None]] = set()
@@ -177,12 +184,29 @@ class Fleet(Placing[Remote]):
             async with asyncio.timeout(patience_s):
                 await self._first.wait()
         except TimeoutError as error:
-            name = f"{self._host}:{self._port}"
             known = "none is ready yet" if self.replicas else "its name has no address"
             raise ComponentFailed(
-                f"no replica at {name} in {patience_s:g} s: {self._why or known}",
+                f"no replica at {self.target} in {patience_s:g} s: {self._why or known}",
                 where=self.node.name,
             ) from error
+
+    def check(self) -> None:
+        """See that the replicas that are there run what the pipeline file says.
+
+        Raises:
+            ComponentFailed: one runs something else.
+        """
+        wanted = component_of(self.node.spec)
+        for one in self.replicas.values():
+            if one.state == "ready" and one.component != wanted:
+                raise ComponentFailed(
+                    f"{one.name} runs {one.component}; the pipeline file says {wanted}",
+                    where=self.node.name,
+                )
+
+    def status(self) -> NodeStatus:
+        """How the node is now."""
+        return replace(super().status(), target=self.target)
 
     async def close(self) -> None:
         """Close every connection; what waits fails."""

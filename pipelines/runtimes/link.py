@@ -66,6 +66,7 @@ class Link:
         on_status: Callable[[pb.Status], None] | None = None,
         on_drain: Callable[[], None] | None = None,
         incarnation: str | None = None,
+        component: str = "",
     ) -> None:
         self.settings = settings or LinkSettings()
         self.peer = Peer()
@@ -73,6 +74,7 @@ class Link:
         self.incarnation = incarnation or secrets.token_hex(8)
         self.closed: MotetError | None = None
         self._node = node
+        self._component = component
         self._store = store
         self._on_status = on_status
         self._on_drain = on_drain
@@ -176,6 +178,7 @@ class Link:
             window=self.settings.window,
             max_message_bytes=self.settings.max_message_bytes,
             shared_memory=self._store.folder.name if self._store else "",
+            component=self._component,
         )
 
     def _end(self, reason: MotetError) -> None:

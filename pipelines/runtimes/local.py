@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from ...components import registry
@@ -14,7 +14,7 @@ from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, 
 from ...components.frames import Frame
 from ..graph import Graph, Node
 from ..queueing import WaitEstimate, WorkQueue
-from .base import NodeStatus, ReplicaStatus, share_cores
+from .base import NodeStatus, ReplicaStatus, refuse, share_cores
 
 
 class Place:
@@ -166,8 +166,11 @@ class LocalRuntime:
             else:
                 self._places[name] = Place(node, make(node, shares[name]), version)
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> LocalRuntime:
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> LocalRuntime:
         """See `Runtime.successor`."""
+        refuse(targets, graph)
         before = None if fresh else self
         return LocalRuntime(graph, cores=self._cores, version=version, before=before)
 

@@ -40,6 +40,7 @@ class HopServer:
         handler: Handler,
         *,
         node: str = "",
+        component: str = "",
         settings: LinkSettings | None = None,
         tls: MutualTls | None = None,
         shared_memory: bool = True,
@@ -50,6 +51,7 @@ class HopServer:
         self.incarnation = secrets.token_hex(8)
         self._handler = handler
         self._node = node
+        self._component = component
         self._settings = settings or LinkSettings()
         self._tls = tls
         self._shared_memory = shared_memory
@@ -85,6 +87,7 @@ class HopServer:
             settings=self._settings,
             on_drain=self._on_drain,
             incarnation=self.incarnation,
+            component=self._component,
         )
         self.links.add(link)
         link.report(self.status)

@@ -17,6 +17,7 @@ from ...components.base import Resources
 from ...components.errors import ComponentFailed, MotetError
 from ...components.wire import motet_pb2 as pb
 from ..graph import Node
+from .base import component_of
 from .link import LinkSettings
 from .local import Place, make
 from .mux import HopServer, MutualTls
@@ -53,7 +54,12 @@ class NodeServer:
         self._state = pb.Status.LOADING
         self._over = asyncio.Event()
         self._server = HopServer(
-            self._place.run, node=node.name, settings=LINK, tls=tls, on_drain=self.drain
+            self._place.run,
+            node=node.name,
+            component=component_of(node.spec),
+            settings=LINK,
+            tls=tls,
+            on_drain=self.drain,
         )
         self._health: Any = _untyped(health).aio.HealthServicer()
 

@@ -35,12 +35,13 @@ def check(graph: Graph) -> None:
         raise SpecError(flaws, file=f"{graph.name} on ray")
 
 
-def app_of(pipeline: str, node: str, *, server: str = "", version: str = "1") -> str:
-    """The name of a node's application. A `server` deploys it for itself alone, and is named as its
-    cluster named it when it joined; without one all who serve the pipeline share it.
+def app_of(pipeline: str, part: str, *, server: str = "", version: str = "1") -> str:
+    """The name of the application of a node, or of another part. A `server` deploys it for itself
+    alone, and is named as its cluster named it when it joined; without one all who serve the
+    pipeline share it.
     """
     own = f"-job-{server}" if server else ""
-    return f"motet-{pipeline}-{node}{own}" + (f"-v{version}" if version != "1" else "")
+    return f"motet-{pipeline}-{part}{own}" + (f"-v{version}" if version != "1" else "")
 
 
 def job_of(app: str) -> str | None:
@@ -49,22 +50,22 @@ def job_of(app: str) -> str | None:
     return found[1] if found else None
 
 
-def place_of(node: str) -> str:
-    """The resource of Ray's that the pods of a node's replicas have, and no other."""
-    return f"motet-{node}"
+def place_of(part: str) -> str:
+    """The resource of Ray's that the pods of a part's replicas have, and no other."""
+    return f"motet-{part}"
 
 
-def options(node: Node, setup: Setup, *, drain_s: float, pods: bool = False) -> dict[str, Any]:
+def options(node: Node, setup: Setup, *, drain_s: float, part: str = "") -> dict[str, Any]:
     """The options of a node's deployment.
 
     A replica takes as many leases as it serves runs. Its autoscaling is our own policy: Ray's
     smoothing and delays are set to nothing. A replica that goes waits `drain_s` for its leases.
-    With `pods` a replica asks for a place in a pod of its node's group.
+    With a `part` a replica asks for a place in a pod of that part's group.
     """
     scale, resources = node.spec.scale, node.spec.resources
     actor: dict[str, Any] = {"num_cpus": resources.cpus or 0, "num_gpus": resources.gpus}
-    if pods:
-        actor |= {"num_cpus": resources.cpus or 1, "resources": {place_of(node.name): 1}}
+    if part:
+        actor |= {"num_cpus": resources.cpus or 1, "resources": {place_of(part): 1}}
     if resources.memory_gb is not None:
         actor["memory"] = int(resources.memory_gb * 2**30)
     return {

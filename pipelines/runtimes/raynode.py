@@ -37,6 +37,7 @@ class RayNode:
         drain_s: float,
         tls: MutualTls | None,
         version: str = "1",
+        app: str = "",
     ) -> None:
         self.pipeline = pipeline
         self.node = node
@@ -44,7 +45,7 @@ class RayNode:
         self.version = version
         self.users = 0
         self.ours = False
-        self.app = app_of(pipeline, node.name)
+        self.app = app or app_of(pipeline, node.name)
         self._drain_s = drain_s
         self._tls = tls
         name = "motet-" + pipeline.replace(".", "-").replace("_", "-")
@@ -60,9 +61,9 @@ class RayNode:
         """Whether the application was run."""
         return self._handle is not None
 
-    def bound(self, *, pods: bool = False) -> Any:
-        """The application. With `pods` its replicas go to the pods that are made for them alone."""
-        settings = options(self.node, self.setup, drain_s=self._drain_s, pods=pods)
+    def bound(self, *, part: str = "") -> Any:
+        """The application; the replicas of a `part` go to the pods that are made for it alone."""
+        settings = options(self.node, self.setup, drain_s=self._drain_s, part=part)
         made = serve.deployment(name=self.node.name, **settings)(Replica)
         return made.bind(self.node.spec.use, self.setup, self._tls)
 

@@ -13,6 +13,7 @@ from ...components.frames import Frame
 from ...components.wire.folders import OwnedFolder
 from .mux import HopServer, MutualTls
 from .rayapi import dead_jobs, ray, serve
+from .raypolicy import UTILISATION
 
 LOOK_S = 5.0
 """How often leases look whether their holders live."""
@@ -59,6 +60,11 @@ class Replica:
 
     def check_health(self) -> None:
         """Called by Ray; a replica whose process lives and answers is well."""
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """Called by Ray as often as it counts leases, for `ScalePolicy`."""
+        busy = self._component.utilisation()
+        return {} if busy is None else {UTILISATION: busy}
 
     async def _run(
         self, node: str, frames: AsyncIterator[Frame], context: Context

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 
 from ...components.base import Context, closing
 from ...components.errors import ComponentFailed
 from ...components.frames import Frame
-from ..graph import Graph
-from .base import NodeStatus, share_cores
+from ..graph import Graph, Node
+from .base import NodeStatus, refuse, share_cores
 from .edge import DEFAULT_WINDOW
 from .fellows import Beside
 from .local import setup_of
@@ -53,25 +53,31 @@ class RayRuntime:
         self._number = before._number if before is not None else CLUSTER.number()
         self._closing = asyncio.Event()
         self._poll: asyncio.Task[None] | None = None
-        shares = share_cores(graph, float(os.cpu_count() or 1))
+        self._version = version
+        self._shares = share_cores(graph, float(os.cpu_count() or 1))
         self._nodes: dict[str, RayNode] = {}
         for name, node in graph.nodes.items():
-            setup = setup_of(node, shares[name])
+            setup = setup_of(node, self._shares[name])
             old = before._nodes.get(name) if before is not None and not fresh else None
-            if old is not None and (old.node.spec, old.setup) == (node.spec, setup):
-                self._nodes[name] = old
-                continue
-            self._nodes[name] = RayNode(
-                graph.name,
-                node,
-                setup,
-                drain_s=graph.spec.sessions.max_age_s,
-                tls=tls,
-                version=version,
-            )
+            same = old is not None and (old.node.spec, old.setup) == (node.spec, setup)
+            self._nodes[name] = old if old is not None and same else self._node(node)
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> RayRuntime:
+    def _node(self, node: Node, *, app: str = "") -> RayNode:
+        return RayNode(
+            self.graph.name,
+            node,
+            setup_of(node, self._shares[node.name]),
+            drain_s=self.graph.spec.sessions.max_age_s,
+            tls=self._tls,
+            version=self._version,
+            app=app,
+        )
+
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> RayRuntime:
         """See `Runtime.successor`."""
+        refuse(targets, graph)
         return RayRuntime(
             graph,
             address=self._address,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -14,7 +15,7 @@ from ...components.frames import Frame, Prompt
 from ..graph import Graph
 from ..pool import Pool
 from ..routing import power_of_two
-from .base import NodeStatus
+from .base import BUILT_FROM, NodeStatus
 from .edge import DEFAULT_WINDOW
 from .fellows import Beside
 from .fleet import Fleet, Remote
@@ -24,6 +25,8 @@ from .mux import MutualTls
 from .workers import peek
 
 PATIENCE_S = 900.0
+BESIDE_S = 60.0
+"""How long a later version waits for replicas, which are to be there before it."""
 
 
 class RemoteRuntime:
@@ -53,6 +56,11 @@ class RemoteRuntime:
             for name in targets
             if name not in graph.nodes
         ]
+        flaws += [
+            Flaw(f"targets.{name}", f"is to be HOST:PORT, got {place!r:.80}")
+            for name, place in targets.items()
+            if not re.fullmatch(r"\S+:\d{1,5}", place)
+        ]
         if flaws:
             raise SpecError(flaws, file=graph.name)
         self.graph = graph
@@ -60,10 +68,11 @@ class RemoteRuntime:
         self._tls = tls
         self._patience_s = patience_s
         self._open = False
+        self._named: frozenset[str] = frozenset()
         self._fleets: dict[str, Fleet] = {}
         for name, node in graph.nodes.items():
             old = before._fleets.get(name) if before is not None else None
-            if old is not None and old.node.spec == node.spec:
+            if old is not None and (old.node.spec, old.target) == (node.spec, targets[name]):
                 self._fleets[name] = old
                 continue
             pool = Pool(
@@ -75,41 +84,52 @@ class RemoteRuntime:
             )
             self._fleets[name] = Fleet(node, pool, targets[name], tls=tls, version=version)
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> RemoteRuntime:
-        """See `Runtime.successor`. What a component is built from can't change here: its replicas
-        read their own file.
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> RemoteRuntime:
+        """See `Runtime.successor`. A component that is built from something else needs replicas of
+        its own, beside those that run: the `targets` of these.
         """
         flaws: list[Flaw] = []
-        for name in graph.nodes.keys() & self.graph.nodes.keys():
-            old, new = self.graph.nodes[name].spec, graph.nodes[name].spec
-            for part in ("use", "model", "options"):
-                if getattr(old, part) != getattr(new, part):
-                    why = "its replicas run elsewhere; change it there (`motet node`)"
+        for name in graph.nodes.keys() - targets.keys():
+            old = self.graph.nodes.get(name)
+            for part in BUILT_FROM:
+                if old and getattr(old.spec, part) != getattr(graph.nodes[name].spec, part):
+                    why = (
+                        "its replicas run elsewhere, as they are; start some with the new file"
+                        f" beside them (`motet node`) and name them: --targets {name}=HOST:PORT"
+                    )
                     flaws.append(Flaw(f"nodes.{name}.{part}", why))
         if flaws:
             raise SpecError(flaws, file=graph.name)
-        return RemoteRuntime(
+        kept = {name: place for name, place in self._targets.items() if name in graph.nodes}
+        made = RemoteRuntime(
             graph,
-            self._targets,
+            {**kept, **targets},
             tls=self._tls,
-            patience_s=self._patience_s,
+            patience_s=min(self._patience_s, BESIDE_S),
             version=version,
             before=None if fresh else self,
         )
+        made._named = frozenset(targets)
+        return made
 
     async def start(self) -> None:
         """Connect, and wait for a first replica of every node that is to have one.
 
         Raises:
-            ComponentFailed: there was none in time.
+            ComponentFailed: there was none in time, or one that was named for this version runs
+                something else.
         """
         self._open = True
         for fleet in self._fleets.values():
             fleet.open()
         try:
-            for fleet in self._fleets.values():
+            for name, fleet in self._fleets.items():
                 if fleet.pool.scale.min_replicas:
                     await fleet.settled(self._patience_s)
+                if name in self._named:
+                    fleet.check()
         except BaseException:
             await self.close()
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
@@ -13,7 +13,7 @@ from ...components.frames import Frame, Prompt
 from ..graph import Graph, Node
 from ..pool import Pool
 from ..routing import prefix_of
-from .base import NodeStatus, share_cores
+from .base import NodeStatus, refuse, share_cores
 from .crew import Crew
 from .devices import visible
 from .edge import DEFAULT_WINDOW
@@ -61,8 +61,11 @@ class WorkersRuntime:
             )
         self._windows = {name: self._window(name) for name in graph.nodes}
 
-    def successor(self, graph: Graph, version: str, *, fresh: bool = False) -> WorkersRuntime:
+    def successor(
+        self, graph: Graph, version: str, *, fresh: bool = False, targets: Mapping[str, str] = {}
+    ) -> WorkersRuntime:
         """See `Runtime.successor`."""
+        refuse(targets, graph)
         return WorkersRuntime(
             graph,
             link=self._link,

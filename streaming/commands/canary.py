@@ -25,6 +25,15 @@ def add(commands: Commands) -> None:
         "--window-s", type=float, default=600, help="seconds back that runs count (600)"
     )
     start.add_argument("--fresh", action="store_true", help="load also what hasn't changed")
+    start.add_argument(
+        "--targets",
+        nargs="+",
+        type=target,
+        default=[],
+        metavar="NODE=PLACE",
+        help="where the new version of a component runs that the server doesn't start itself:"
+        " HOST:PORT (remote), an application (rayservice)",
+    )
     move = actions.add_parser("share", help="give it another share")
     move.add_argument("--share", type=share, required=True, help="10%% or 0.1")
     promote = actions.add_parser("promote", help="give it all new sessions")
@@ -56,10 +65,23 @@ def share(text: str) -> float:
     return value
 
 
+def target(text: str) -> tuple[str, str]:
+    """A node and its place.
+
+    Raises:
+        ArgumentTypeError: it isn't NODE=PLACE.
+    """
+    node, _, place = text.partition("=")
+    if not (node and place):
+        raise argparse.ArgumentTypeError(f"{text!r} is to be NODE=PLACE: tts=10.0.0.7:50061")
+    return node, place
+
+
 def run_start(parsed: argparse.Namespace) -> int:
     """Begin; it returns once the new version is loaded and gets sessions."""
     names = ("file", "share", "max_fault_rate", "min_runs", "window_s", "fresh")
-    return change(parsed, "POST", "", {name: getattr(parsed, name) for name in names})
+    body = {name: getattr(parsed, name) for name in names}
+    return change(parsed, "POST", "", {**body, "targets": dict(parsed.targets)})
 
 
 def run_share(parsed: argparse.Namespace) -> int:

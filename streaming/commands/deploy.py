@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .output import Commands, Group, write
 
 if TYPE_CHECKING:
+    from ...pipelines import Graph
     from ...pipelines.deploy import DeploySettings
 
 
@@ -59,6 +60,12 @@ def common(command: argparse.ArgumentParser) -> None:
         help="another image for a node, one for its GPU, say; repeatable",
     )
     command.add_argument("--gateways", type=int, default=1, help="pods at the doors (1)")
+    command.add_argument(
+        "--canary",
+        metavar="FILE",
+        help="a new version of FILE: components that differ in it run beside the others, their"
+        " nodes are named NODE-canary for --node-image; how to begin it is printed on top",
+    )
 
 
 def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
@@ -72,24 +79,38 @@ def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
 
 def run_kubernetes(parsed: argparse.Namespace) -> int:
     """Print the manifests."""
-    from ...pipelines import load
-    from ...pipelines.deploy import manifests, render
+    from ...pipelines.deploy import CANARYS_END, Naming, manifests, render
+    from ...pipelines.deploycanary import guide
 
     more = {"prometheus_url": parsed.prometheus_url} if parsed.prometheus_url else {}
     settings = settings_of(
         parsed, surge=not parsed.no_surge, deletion_cost=not parsed.no_deletion_cost, **more
     )
-    write(render(manifests(load(parsed.file), settings)).rstrip())
+    graph, canary = graphs(parsed)
+    if canary is not None:
+        write(guide(graph, canary, settings, Naming.target, CANARYS_END).rstrip())
+    write(render(manifests(graph, settings, canary=canary)).rstrip())
     return 0
+
+
+def graphs(parsed: argparse.Namespace) -> tuple[Graph, Graph | None]:
+    """The pipeline and its canary."""
+    from ...pipelines import load
+
+    return load(parsed.file), load(parsed.canary) if parsed.canary else None
 
 
 def run_ray(parsed: argparse.Namespace) -> int:
     """Print the manifests with a RayService."""
-    from ...pipelines import load
     from ...pipelines.deploy import render
-    from ...pipelines.deployray import ray_manifests
+    from ...pipelines.deploycanary import guide
+    from ...pipelines.deployray import CANARYS_END, application, ray_manifests
 
-    write(render(ray_manifests(load(parsed.file), settings_of(parsed))).rstrip())
+    settings = settings_of(parsed)
+    graph, canary = graphs(parsed)
+    if canary is not None:
+        write(guide(graph, canary, settings, application, CANARYS_END).rstrip())
+    write(render(ray_manifests(graph, settings, canary=canary)).rstrip())
     return 0
 
 

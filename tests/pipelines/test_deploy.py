@@ -13,6 +13,7 @@ from kubeschemas import validate
 from motet.components.errors import SpecError
 from motet.pipelines import Graph, build, parse
 from motet.pipelines.deploy import DeploySettings, manifests, render
+from motet.pipelines.scaling import BUSY
 from motet.pipelines.spec import PipelineSpec
 
 GOLDEN = Path(__file__).parent / "kubernetes"
@@ -122,13 +123,32 @@ def test_each_component_scales_by_its_own_settings() -> None:
     metadata = asr["triggers"][0]["metadata"]
     assert metadata["threshold"] == "16"
     assert (
-        'motet_node_queued{namespace="speech",pipeline="voice",node="asr"}[10s]'
-        in metadata["query"]
-    ), "its own namespace's alone"
+        'motet_node_queued{namespace="speech",pipeline="voice",node="asr",'
+        'target="motet-voice-asr.speech.svc:50061"}[10s]' in metadata["query"]
+    ), "its own namespace's alone, and its own pods'"
     assert "replicas" not in found["Deployment", "motet-voice-asr"]["spec"], "KEDA sets them"
     assert found["ScaledObject", "motet-voice-llm"]["spec"]["minReplicaCount"] == 0
     assert ("ScaledObject", "motet-voice-tts") not in found
     assert found["Deployment", "motet-voice-tts"]["spec"]["replicas"] == 1
+
+
+def engaged() -> Graph:
+    """A component that says how busy it is."""
+    nodes = {"a": {"use": "workerfakes:Engaged", "scale": {"max_replicas": 9}}}
+    spec = {"name": "voice", "nodes": nodes, "edges": ["input -> a -> output"]}
+    return build(PipelineSpec.model_validate(spec))
+
+
+def test_one_run_that_has_work_for_many_replicas_brings_them() -> None:
+    found = objects(engaged())
+    for one in found.values():
+        validate(one)
+    runs, busy = found["ScaledObject", "motet-voice-a"]["spec"]["triggers"]
+    assert "motet_node_active" in runs["metadata"]["query"]
+    assert busy["metadata"]["query"].startswith("max(avg_over_time(motet_node_busy{"), (
+        "every gateway sees the engines of all"
+    )
+    assert busy["metadata"]["threshold"] == str(BUSY)
 
 
 def test_sessions_outlive_a_rollout() -> None:
@@ -178,8 +198,9 @@ def test_metrics_that_are_asked_for_exist() -> None:
         "motet_node_queued",
         "motet_node_refused",
         "motet_node_replicas",
+        "motet_node_busy",
     }
-    text = json.dumps(list(objects().values()))
+    text = json.dumps([*objects().values(), *objects(engaged()).values()])
     asked = {
         word.removesuffix("_bucket").removesuffix("_total")
         for word in text.replace("{", " ").replace("(", " ").split()

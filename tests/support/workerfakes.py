@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 
-from motet.components.base import Component, Context, Options, closing
+from motet.components.base import Component, Context, Options, Setup, closing
 from motet.components.errors import BadInput, MissingRequirement, MotetError, Overloaded
 from motet.components.frames import Data, Frame, Image, Prompt, TextDelta, TextInput
 
@@ -75,6 +75,26 @@ class Loads(Worker):
             os._exit(9)
         if told.fails:
             raise MissingRequirement("the weights are not there", where=self.setup.node)
+
+
+class Engaged(Worker):
+    """Says that it has all that it can do while it has a run."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._runs = 0
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        self._runs += 1
+        try:
+            async with closing(super().run(frames, context)) as answers:
+                async for answer in answers:
+                    yield answer
+        finally:
+            self._runs -= 1
+
+    def utilisation(self) -> float:
+        return 1.0 if self._runs else 0.0
 
 
 class Talk(Component):
