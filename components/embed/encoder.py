@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,13 @@ from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 from ..errors import BadInput
+from ..hub import quiet_loading
 from .folder import Layout, Pooling, read_layout
 
 Vector = NDArray[np.float32]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+CHARACTERS = 64
+"""Most characters a token stands for: who sends more is told at once, or cut before it is read."""
 SLACK = 1.15
 """How much longer than the shortest a text may be to share its batch: padding costs time."""
 
@@ -29,7 +33,7 @@ class Tokens:
 
 
 class TextEncoder:
-    """One model in memory. Not thread-safe: give it a thread of its own."""
+    """One model in memory. `encode` wants a thread of its own; `tokenise` may run in several."""
 
     def __init__(
         self,
@@ -53,12 +57,17 @@ class TextEncoder:
         tokenizers: Any = AutoTokenizer
         models: Any = AutoModel
         self._tokenizer: Any = tokenizers.from_pretrained(str(folder), local_files_only=True)
-        self._model: Any = models.from_pretrained(
-            str(folder),
-            local_files_only=True,
-            dtype=getattr(torch, fastest(device) if dtype == "auto" else dtype),
-            use_safetensors=True,
-        )
+        # A tokenizer that changes between cutting and not cutting can't serve two threads.
+        self._cutter: Any = copy.deepcopy(self._tokenizer)
+        self._cutter.encode("", truncation=True)
+        self._tokenizer.encode("", truncation=False)
+        with quiet_loading():
+            self._model: Any = models.from_pretrained(
+                str(folder),
+                local_files_only=True,
+                dtype=getattr(torch, fastest(device) if dtype == "auto" else dtype),
+                use_safetensors=True,
+            )
         self._model.eval().to(self._device)
         self.dimensions = int(self._model.config.hidden_size)
         self.vocabulary = int(self._model.config.vocab_size)
@@ -69,16 +78,15 @@ class TextEncoder:
         Raises:
             BadInput: it is longer than the model takes, and isn't to be cut.
         """
-        ids = cast("list[int]", self._tokenizer.encode(text, truncation=False))
-        if len(ids) > self.layout.max_tokens:
-            if not truncate:
-                raise BadInput(
-                    f"the text has {len(ids)} tokens, the model takes {self.layout.max_tokens};"
-                    " shorten it, or ask for truncation",
-                    where="input",
-                    param="input",
-                )
-            ids = self._tokenizer.encode(text, truncation=True, max_length=self.layout.max_tokens)
+        most = self.layout.max_tokens
+        if truncate:
+            text = text[: most * CHARACTERS]
+            return Tokens(tuple(self._cutter.encode(text, truncation=True, max_length=most)))
+        if len(text) > most * CHARACTERS:
+            raise too_long(f"{len(text)} characters", most)
+        ids = cast("list[int]", self._tokenizer.encode(text, truncation=False, verbose=False))
+        if len(ids) > most:
+            raise too_long(f"{len(ids)} tokens", most)
         return Tokens(tuple(ids))
 
     def encode(self, batch: Sequence[Tokens]) -> list[Vector]:
@@ -123,6 +131,15 @@ class TextEncoder:
         if self.layout.normalise:
             vectors = torch.nn.functional.normalize(vectors, dim=-1)
         return vectors.cpu().numpy()
+
+
+def too_long(length: str, most: int) -> BadInput:
+    """What is said of a text that isn't to be cut."""
+    return BadInput(
+        f"the text has {length}, the model takes {most} tokens; shorten it, or ask for truncation",
+        where="input",
+        param="input",
+    )
 
 
 def fastest(device: str) -> str:

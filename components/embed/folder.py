@@ -1,7 +1,8 @@
 """What a model's folder says of how it embeds: pooling, normalising, length, prompts.
 
 Sentence-transformers' layout: `modules.json` lists the steps, `1_Pooling/config.json` the pooling,
-`sentence_bert_config.json` the length, `config_sentence_transformers.json` the prompts.
+`sentence_bert_config.json` the length, `config_sentence_transformers.json` the prompts. Where that
+says no length, the model's own and its tokenizer's count, the shorter of them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FLAGS: dict[str, Pooling] = {
     "pooling_mode_lasttoken": "last",
     "pooling_mode_max_tokens": "max",
 }
+STEPS = ("Transformer", "Pooling", "Normalize")
 DECODERS = ("CausalLM", "LlamaModel", "MistralModel", "Qwen2Model", "Qwen3Model", "GemmaModel")
 
 
@@ -39,17 +41,22 @@ def read_layout(folder: Path) -> Layout:
     decoders pool their last token, encoders the mean.
 
     Raises:
-        BadInput: no config.json, or a pooling that isn't known.
+        BadInput: no config.json, or a pooling or a step that isn't known.
     """
     config = read(folder / "config.json")
     if not config:
         raise BadInput(f"{folder.name}: no config.json", where="model")
     steps = module_types(folder / "modules.json")
+    if unknown := [step for step in steps if step not in STEPS]:
+        raise BadInput(
+            f"step {', '.join(unknown)} is not possible; known: {', '.join(STEPS)}",
+            where="modules.json",
+        )
     pooling = read(folder / "1_Pooling" / "config.json")
     prompts: dict[str, str] = read(folder / "config_sentence_transformers.json").get("prompts", {})
     return Layout(
         pooling=declared(pooling) if pooling else by_architecture(config),
-        normalise=any(step.endswith("Normalize") for step in steps) or not steps,
+        normalise="Normalize" in steps or not steps,
         max_tokens=longest(folder, config),
         prompts=prompts,
     )
@@ -75,6 +82,8 @@ def by_architecture(config: Mapping[str, Any]) -> Pooling:
 def longest(folder: Path, config: Mapping[str, Any]) -> int:
     """The most tokens that the model takes."""
     said = read(folder / "sentence_bert_config.json").get("max_seq_length")
+    # Of some models (RoBERTa) not all positions are a text's; their tokenizers know how many are.
+    said = said or read(folder / "tokenizer_config.json").get("model_max_length")
     positions = int(config.get("max_position_embeddings") or 512)
     return min(int(said), positions) if said else positions
 
@@ -85,6 +94,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def module_types(path: Path) -> list[str]:
-    """The types of a model's steps, as sentence-transformers lists them."""
+    """The types of a model's steps, as sentence-transformers lists them, less their modules."""
     steps: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
-    return [str(step.get("type", "")) for step in steps]
+    return [str(step.get("type", "")).rpartition(".")[2] for step in steps]

@@ -20,6 +20,8 @@ from .encoder import Dtype, TextEncoder, Tokens, Vector, shorten
 from .folder import Pooling
 
 DEFAULT_MODEL = "all-minilm-l6-v2"
+INLINE = 2_000
+"""Characters that are tokenised sooner than a thread would be woken."""
 MOST_AT_WORK = 512
 """Texts of one run that wait for the model, before the next one is read."""
 
@@ -114,7 +116,9 @@ class TextEmbedder(Component):
             raise ComponentFailed("it isn't loaded", where=self.setup.node)
         context.check(where=self.setup.node)
         asked = checked(RequestOptions, frame.options, where=self.setup.node)
-        tokens = self._tokens(encoder, frame.text, asked)
+        work = (encoder, frame.text, asked)
+        small = len(frame.text) <= INLINE
+        tokens = self._tokens(*work) if small else await asyncio.to_thread(self._tokens, *work)
         vector = await batcher(tokens)
         if asked.dimensions is not None:
             if asked.dimensions > len(vector):

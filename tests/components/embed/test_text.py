@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from running import ask
 from transformers import AutoModel, AutoTokenizer
 
 from motet.components.base import Context, Resources, Setup
-from motet.components.embed.encoder import pool, shorten
+from motet.components.embed.encoder import TextEncoder, pool, shorten
 from motet.components.embed.text import TextEmbedder
 from motet.components.errors import BadInput
 from motet.components.frames import Embedding, Frame, TextInput
@@ -108,7 +109,8 @@ async def test_dimensions_are_cut_and_normalised(embedder: TextEmbedder) -> None
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (TextInput("word " * 1000), "the model takes 256"),
+        (TextInput("word " * 1000), "1002 tokens, the model takes 256"),
+        (TextInput("word " * 10_000), "50000 characters, the model takes 256"),
         (TextInput("x", 0, {"dimensions": 4000}), "the model has 384"),
         (TextInput("", 0, {"tokens": [1, 10**6]}), "tokens are 0 to"),
         (TextInput("x", 0, {"dimension": 3}), "dimension"),
@@ -125,6 +127,45 @@ async def test_bad_texts_say_what_is_possible(
 async def test_long_texts_are_cut_when_asked(embedder: TextEmbedder) -> None:
     (one,) = await embed(embedder, TextInput("word " * 1000, 0, {"truncate": True}))
     assert one.tokens == 256
+
+
+async def test_long_texts_are_tokenised_off_the_event_loop(
+    embedder: TextEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = embedder._encoder
+    assert encoder is not None
+    seen: dict[int, threading.Thread] = {}
+    tokenise = encoder.tokenise
+
+    def watched(text: str, *, truncate: bool) -> Any:
+        seen[len(text)] = threading.current_thread()
+        return tokenise(text, truncate=truncate)
+
+    monkeypatch.setattr(encoder, "tokenise", watched)
+    cut = {"truncate": True}
+    short, long = "word ", "word " * 1000
+    both = await embed(embedder, TextInput(short, 0, cut), TextInput(long, 1, cut))
+    assert [one.tokens for one in both] == [3, 256]
+    assert seen[len(short)] is threading.main_thread()
+    assert seen[len(long)] is not threading.main_thread()
+
+
+async def test_texts_are_cut_and_not_cut_at_the_same_time(embedder: TextEmbedder) -> None:
+    encoder = embedder._encoder
+    assert encoder is not None
+    text = "word " * 200 + "and more " * 100
+    whole = "word " * 250
+
+    def tokens(n: int) -> int:
+        return len(encoder.tokenise(text if n % 2 else whole, truncate=bool(n % 2)).ids)
+
+    counts = await asyncio.gather(*(asyncio.to_thread(tokens, n) for n in range(64)))
+    assert counts == [252, 256] * 32
+
+
+async def test_loading_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    TextEncoder(bundled_path("all-minilm-l6-v2"))
+    assert capfd.readouterr() == ("", "")
 
 
 async def test_tokens_stand_for_their_text(embedder: TextEmbedder) -> None:
