@@ -17,7 +17,8 @@ class Channel(Generic[Item]):
     """Holds at most `capacity` items; then `put` waits, drops the oldest, or raises, as told.
 
     Iterate it from one task. It ends after `close` once what it holds is taken. Built for live
-    audio: while there is room, `put` and a `get` that finds something never suspend.
+    audio: while there is room, `put` and a `get` that finds something never suspend. Room that
+    comes free goes to those who wait for it, in the order in which they came.
     """
 
     def __init__(self, capacity: int, overflow: Overflow = "block", *, name: str = "") -> None:
@@ -27,7 +28,7 @@ class Channel(Generic[Item]):
         self._name = name
         self._closed = False
         self._getter: asyncio.Future[None] | None = None
-        self._putters: deque[asyncio.Future[None]] = deque()
+        self._putters: dict[asyncio.Future[bool], Item] = {}
         self.dropped = 0
         self.taken = 0
 
@@ -41,9 +42,9 @@ class Channel(Generic[Item]):
 
     @property
     def has_room(self) -> bool:
-        """Whether `offer` would take an item, or raise."""
+        """Whether `offer` would take an item."""
         full = len(self._items) >= self._capacity
-        return not self._closed and not (full and self._overflow == "block")
+        return not self._closed and not (full and self._overflow != "drop_oldest")
 
     def offer(self, item: Item) -> bool:
         """Put without waiting; False when a "block" channel is full or the channel is closed.
@@ -65,22 +66,16 @@ class Channel(Generic[Item]):
         Raises:
             Overloaded: full, and the overflow is "error".
         """
-        while not self.offer(item):
-            if self._closed:
-                return False
-            room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._putters.append(room)
-            try:
-                await room
-            except asyncio.CancelledError:
-                # A wake-up that this putter can't use any more belongs to the next one.
-                if room.done() and not room.cancelled():
-                    self._wake_putter()
-                raise
-            finally:
-                if room in self._putters:
-                    self._putters.remove(room)
-        return True
+        if self.offer(item):
+            return True
+        if self._closed:
+            return False
+        admitted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._putters[admitted] = item
+        try:
+            return await admitted
+        finally:
+            self._putters.pop(admitted, None)
 
     def force(self, item: Item) -> None:
         """Put past the capacity, for the few items that must not be lost; not when closed."""
@@ -106,8 +101,9 @@ class Channel(Generic[Item]):
         """No more items; the reader takes what is left and ends. Waiting putters give up."""
         self._closed = True
         self._wake(self._getter)
-        while self._putters:
-            self._wake(self._putters.popleft())
+        for admitted in self._putters:
+            if not admitted.done():
+                admitted.set_result(False)
 
     def interrupt(self) -> None:
         """End the iteration of a reader that waits now; another one may go on from there."""
@@ -128,15 +124,17 @@ class Channel(Generic[Item]):
                 self._getter = None
         item = self._items.popleft()
         self.taken += 1
-        self._wake_putter()
+        self._admit()
         return item
 
-    def _wake_putter(self) -> None:
-        while self._putters:
-            room = self._putters.popleft()
-            if not room.done():
-                room.set_result(None)
-                return
+    def _admit(self) -> None:
+        """Take in what those who wait longest want to put, as far as there is room."""
+        while self._putters and len(self._items) < self._capacity:
+            admitted = next(iter(self._putters))
+            item = self._putters.pop(admitted)
+            if not admitted.done():
+                self._items.append(item)
+                admitted.set_result(True)
 
     @staticmethod
     def _wake(future: asyncio.Future[None] | None) -> None:

@@ -60,16 +60,51 @@ async def test_offer_refuses_when_full_or_closed() -> None:
     assert not await channel.put(4)
 
 
-async def test_a_cancelled_putter_passes_its_place_on() -> None:
+async def test_a_putter_that_is_cancelled_puts_nothing() -> None:
     channel: Channel[int] = Channel(1)
     channel.offer(0)
     first = asyncio.create_task(channel.put(1))
     second = asyncio.create_task(channel.put(2))
     await asyncio.sleep(0)
-    assert await anext(channel) == 0  # wakes `first`, which is cancelled before it runs
     first.cancel()
+    await asyncio.sleep(0)
+    assert await anext(channel) == 0
     assert await second
     assert await anext(channel) == 2
+
+
+async def test_room_that_comes_free_is_theirs_who_wait_for_it() -> None:
+    channel: Channel[int] = Channel(1)
+    channel.offer(0)
+    waiting = asyncio.create_task(channel.put(1))
+    await asyncio.sleep(0)
+    assert await anext(channel) == 0
+    assert not channel.offer(2), "`waiting`, which hasn't run since, came first"
+    assert await waiting
+    assert await anext(channel) == 1
+
+
+@given(st.integers(1, 3), st.lists(st.integers(0, 4), max_size=30))
+def test_several_producers_are_served_in_the_order_they_came(
+    capacity: int, takes: list[int]
+) -> None:
+    """Each item's producer comes one step after the one before; the reader takes when told."""
+
+    async def scenario() -> list[int]:
+        channel: Channel[int] = Channel(capacity)
+        taken: list[int] = []
+        async with asyncio.TaskGroup() as group:
+            for number, count in enumerate(takes):
+                group.create_task(channel.put(number))
+                await asyncio.sleep(0)
+                assert len(channel) <= capacity
+                for _ in range(min(count, len(channel))):
+                    taken.append(await anext(channel))
+            while len(taken) < len(takes):
+                taken.append(await anext(channel))
+        return taken
+
+    assert asyncio.run(scenario()) == list(range(len(takes)))
 
 
 async def test_close_frees_waiting_putters() -> None:
