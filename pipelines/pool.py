@@ -131,10 +131,8 @@ class Pool:
     def dispatch(self, now_s: float) -> list[Ticket]:
         """Place waiting runs while there is room."""
         placed: list[Ticket] = []
-        while len(self.queue) and self.has_room():
-            ticket = self.queue.pop()
-            if ticket is None or not self._place(ticket, now_s):
-                break
+        while self.has_room() and (ticket := self.queue.pop()) is not None:
+            self._place(ticket, now_s)
             placed.append(ticket)
         return placed
 
@@ -230,13 +228,9 @@ class Pool:
             self.replicas[name].state = "ready"
         for name in todo.drain:
             replica = self.replicas[name]
-            # One that hasn't loaded yet has nothing to finish.
+            # One that hasn't loaded yet has nothing to finish, and can't be taken back.
+            replica.drain_by_s = now_s if replica.state == "starting" else now_s + self.drain_s
             replica.state = "draining"
-            replica.drain_by_s = now_s + self.drain_s if replica.sessions else now_s
-
-    def drain_all(self, now_s: float) -> None:
-        """Take nothing more; what runs may finish until the drain deadline."""
-        self._mark(Actions(drain=tuple(self.replicas)), now_s)
 
 
 def busy_replicas(utilisations: Iterable[float | None]) -> float:

@@ -22,15 +22,16 @@ WEIGHT = 4.0
 
 @dataclass(slots=True)
 class _Flow(Generic[Item]):
-    """Runs of one key and priority, in order. `tag` is its place in virtual time."""
+    """Runs of one key and priority, in order. `tag` is when its next turn ends, in virtual time."""
 
-    tag: float = 0.0
+    tag: float
     items: deque[tuple[float, Item]] = field(default_factory=deque[tuple[float, Item]])
 
 
 @dataclass(slots=True)
 class _Class(Generic[Item]):
-    """All flows of one priority."""
+    """All flows of one priority. `tag` is when its next turn begins, in virtual time; `now` is the
+    virtual time of its flows."""
 
     tag: float = 0.0
     now: float = 0.0
@@ -41,8 +42,9 @@ class WorkQueue(Generic[Item]):
     """Holds at most `settings.bound` runs. Keys share a priority evenly, whoever floods it.
 
     With order "fifo", priorities count as one. With "priority", each gets `WEIGHT` times the turns
-    of the one below it, so that the lowest is slow, never starved (stride scheduling, Waldspurger
-    and Weihl 1995).
+    of the one below it, so that the lowest is slow, never starved (start-time fair queueing, Goyal,
+    Vin and Cheng 1996). Keys take equal turns; one that comes anew is behind those in the present
+    round (self-clocked, Golestani 1994), so that nothing need be kept of those that are gone.
     """
 
     def __init__(self, settings: Queue, *, where: str = "") -> None:
@@ -95,19 +97,20 @@ class WorkQueue(Generic[Item]):
     def _flow(self, priority: int, key: str) -> _Flow[Item]:
         level = max(-MOST_LEVEL, min(MOST_LEVEL, priority))
         level = level if self._settings.order == "priority" else 0
-        group = self._classes.get(level)
-        if group is None:
-            group = self._classes[level] = _Class(tag=self._now)
+        group = self._classes.setdefault(level, _Class())
+        if not group.flows:
+            group.tag = max(group.tag, self._now)
         flow = group.flows.get(key)
         if flow is None:
-            flow = group.flows[key] = _Flow(tag=group.now)
+            flow = group.flows[key] = _Flow(group.now + 1.0)
         return flow
 
     def pop(self) -> Item | None:
         """The run that begins next; None when nothing waits."""
-        if not self._classes:
+        waiting = [level for level, group in self._classes.items() if group.flows]
+        if not waiting:
             return None
-        level = min(self._classes, key=lambda one: (self._classes[one].tag, -one))
+        level = min(waiting, key=lambda one: (self._classes[one].tag, -one))
         group = self._classes[level]
         key = min(group.flows, key=lambda one: (group.flows[one].tag, group.flows[one].items[0][0]))
         flow = group.flows[key]
@@ -115,28 +118,23 @@ class WorkQueue(Generic[Item]):
         self._now, group.now = group.tag, flow.tag
         group.tag += WEIGHT**-level
         flow.tag += 1.0
-        self._forget(level, key)
+        if not flow.items:
+            del group.flows[key]
         self._count -= 1
         return item
 
     def remove(self, item: Item) -> bool:
         """Take a run out that is given up; False if it doesn't wait here."""
-        for level, group in self._classes.items():
+        for group in self._classes.values():
             for key, flow in group.flows.items():
                 for place, (_, waiting) in enumerate(flow.items):
                     if waiting is item:
                         del flow.items[place]
                         self._count -= 1
-                        self._forget(level, key)
+                        if not flow.items:
+                            del group.flows[key]
                         return True
         return False
-
-    def _forget(self, level: int, key: str) -> None:
-        group = self._classes[level]
-        if not group.flows[key].items:
-            del group.flows[key]
-        if not group.flows:
-            del self._classes[level]
 
 
 class WaitEstimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 from ..components.frames import Frame, Prompt
 from .scaling import Replica
@@ -83,15 +84,11 @@ class Router:
 
 def prefix_of(frame: Frame) -> str:
     """What a prompt shares with others of its kind: its adapter, where it names one, and a hash of
-    its system messages and tools ("adapter/hash")."""
+    its system messages and tools, where it has some ("adapter/hash")."""
     if not isinstance(frame, Prompt):
         return ""
-    digest = hashlib.blake2b(digest_size=8)
-    for message in frame.messages:
-        if message.role != "system":
-            break
-        digest.update(message.text.encode("utf-8", "surrogatepass"))
-    for tool in frame.tools:
-        digest.update(tool.name.encode("utf-8", "surrogatepass"))
-    shared = digest.hexdigest()
+    system = takewhile(lambda message: message.role == "system", frame.messages)
+    said = [*(message.text for message in system), *(tool.name for tool in frame.tools)]
+    text = "\0".join(said).encode("utf-8", "surrogatepass")
+    shared = hashlib.blake2b(text, digest_size=8).hexdigest() if said else ""
     return f"{frame.adapter}/{shared}" if frame.adapter else shared

@@ -21,7 +21,7 @@ BUSY = 0.8
 OVERSHOOT = 1.25
 """How far a forecast may exceed the highest load just seen."""
 
-State = Literal["starting", "ready", "draining", "failed"]
+State = Literal["starting", "ready", "draining"]
 
 
 @dataclass(slots=True)
@@ -127,13 +127,13 @@ def actions(replicas: Iterable[Replica], desired: int, now_s: float) -> Actions:
     everyone = list(replicas)
     serving = [one for one in everyone if one.state in ("starting", "ready")]
     draining = [one for one in everyone if one.state == "draining"]
-    failed = tuple(one.id for one in everyone if one.state == "failed")
     missing = desired - len(serving)
     revive: tuple[str, ...] = ()
     drain: tuple[str, ...] = ()
     if missing > 0:
-        busiest = sorted(draining, key=lambda one: -one.sessions)
-        revive = tuple(one.id for one in busiest[:missing] if one.drain_by_s > now_s)
+        in_time = [one for one in draining if one.drain_by_s > now_s]
+        busiest = sorted(in_time, key=lambda one: -one.sessions)
+        revive = tuple(one.id for one in busiest[:missing])
     elif missing < 0:
         drain = tuple(one.id for one in victims(serving, -missing))
     over = tuple(
@@ -141,7 +141,7 @@ def actions(replicas: Iterable[Replica], desired: int, now_s: float) -> Actions:
         for one in draining
         if one.id not in revive and (one.sessions == 0 or one.drain_by_s <= now_s)
     )
-    return Actions(max(0, missing - len(revive)), revive, drain, failed + over)
+    return Actions(max(0, missing - len(revive)), revive, drain, over)
 
 
 def victims(serving: Iterable[Replica], count: int) -> list[Replica]:

@@ -156,6 +156,20 @@ def test_a_drained_replica_keeps_its_sessions_until_they_end() -> None:
     assert one.replicas[tickets[3].replica or ""].sessions == 1, "the empty one went"
 
 
+def test_a_loaded_replica_that_just_began_to_drain_is_taken_back() -> None:
+    one = pool(least=0, most=1)
+    ticket = Ticket()
+    one.ask(ticket, 0)
+    grow(one, 0)
+    one.done(ticket, 1)
+    now_s = 1.0
+    while not one.tick(now_s).drain:
+        now_s += 0.5
+    one.ask(Ticket(), now_s)
+    todo = one.tick(now_s + 0.5)
+    assert (todo.start, todo.revive, todo.stop) == (0, (ticket.replica,), ())
+
+
 def test_a_replica_that_keeps_dying_is_restarted_ever_more_slowly() -> None:
     one, starts = pool(), []
     for step in range(1200):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,20 @@ def test_priorities_are_weighted_and_none_is_starved() -> None:
     served = [queue.pop()[2] for _ in range(100)]  # type: ignore[index]
     assert 15 <= served.count(0) <= 25, "one in five"
     assert served[0] == 1 or served[1] == 1
+
+
+@pytest.mark.parametrize("other", [{"priority": 1}, {"key": "other"}])
+def test_one_that_always_has_a_single_run_waiting_does_not_starve_the_rest(
+    other: dict[str, Any],
+) -> None:
+    queue = filled("priority", [("k", 0)] * 100)
+    served: list[str] = []
+    queue.push((0, "other", 0), now_s=100, expected_wait_s=0, **other)
+    for now_s in range(101, 201):
+        served.append(queue.pop()[1])  # type: ignore[index]
+        if served[-1] == "other":
+            queue.push((0, "other", 0), now_s=now_s, expected_wait_s=0, **other)
+    assert served.count("k") == pytest.approx(20 if "priority" in other else 50, abs=1)
 
 
 def test_a_priority_that_was_away_gets_no_arrears() -> None:

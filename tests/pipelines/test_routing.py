@@ -44,3 +44,7 @@ def test_names_with_slashes_are_adapters_too() -> None:
     assert prefix.rpartition("/")[0] == "org/name"
     assert prompt("one") != prefix
     assert "/" not in prompt("one")
+
+
+def test_prompts_that_share_nothing_go_where_there_is_most_room() -> None:
+    assert prefix_of(Prompt((Message("user", "hello"),))) == ""

@@ -134,11 +134,10 @@ def test_a_draining_replica_stops_when_empty_or_at_its_deadline() -> None:
         Replica("empty", "draining", 0, drain_by_s=100),
         Replica("late", "draining", 3, drain_by_s=9),
         Replica("talking", "draining", 3, drain_by_s=100),
-        Replica("dead", "failed", 0),
         Replica("kept", "ready", 3),
     ]
     todo = actions(fleet, 1, 10)
-    assert set(todo.stop) == {"empty", "late", "dead"}
+    assert set(todo.stop) == {"empty", "late"}
     assert (todo.start, todo.revive, todo.drain) == (0, (), ())
 
 
@@ -146,3 +145,12 @@ def test_draining_replicas_come_back_before_new_ones_start() -> None:
     fleet = [Replica("a", "ready", 4), Replica("b", "draining", 2, drain_by_s=100)]
     todo = actions(fleet, 3, 10)
     assert (todo.start, todo.revive, todo.stop) == (1, ("b",), ())
+
+
+def test_one_past_its_drain_deadline_does_not_keep_another_from_coming_back() -> None:
+    fleet = [
+        Replica("late", "draining", 3, drain_by_s=9),
+        Replica("b", "draining", 2, drain_by_s=100),
+    ]
+    todo = actions(fleet, 1, 10)
+    assert (todo.start, todo.revive, todo.stop) == (0, ("b",), ("late",))
