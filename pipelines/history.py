@@ -78,14 +78,15 @@ class History:
                 "and truncation is disabled."
             )
         goal = budget.max_tokens * budget.keep
+        newest = next((turn for turn in reversed(turns) if not turn.pinned), None)
         kept: list[_Turn] = []
-        for turn in turns[:-1]:
-            if turn.pinned or total <= goal:
+        for turn in turns:
+            if turn.pinned or turn is newest or total <= goal:
                 kept.append(turn)
                 continue
             total -= turn.tokens
             self._forgotten.update(turn.ids)
-        turns[:-1] = kept
+        turns[:] = kept
 
 
 def _turns(items: list[Item]) -> list[_Turn]:

@@ -124,3 +124,13 @@ def test_any_conversation_makes_a_prompt_a_model_can_take(
     assert not awaited
     roles = [m.role for m in said]
     assert ("user", "user") not in itertools.pairwise(roles)
+
+
+def test_what_is_to_be_answered_stays_whatever_is_said_to_the_model_after_it() -> None:
+    asked = user("word " * 1000)
+    note = Item("note", "system", "Answer in French.")
+    said = prompt(user("a"), assistant("b"), asked, note, budget=Budget(100))
+    assert [(m.role, m.text) for m in said[1:]] == [
+        ("user", asked.text.strip()),
+        ("system", note.text),
+    ]
