@@ -49,6 +49,7 @@ class Lane:
         self._inboxes: dict[str, Channel[Frame]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._done: set[str] = set()
+        self._ended: set[str] = set()
         self._settings: dict[str, dict[type[Frame], Frame]] = {}
 
     async def send(self, frame: Frame, targets: tuple[str, ...]) -> bool:
@@ -84,20 +85,23 @@ class Lane:
     def cancel(self) -> None:
         """Stop all work of the turn at once; nothing of it comes out any more."""
         self.cancelled = True
-        for task in self._tasks.values():
-            task.cancel()
-        self._done |= set(self._graph.nodes) - set(self._tasks) | SOURCES
+        self._end_all()
+        self._settle()
+
+    def _end_all(self, *, but: str = "") -> None:
+        """End every node but one, each by one cancellation: a second would cut off its cleanup."""
+        for name in self._tasks.keys() - self._ended - {but}:
+            self._ended.add(name)
+            self._tasks[name].cancel()
         for inbox in self._inboxes.values():
             inbox.close()
-        self._settle()
+        self._done |= SOURCES | (self._graph.nodes.keys() - self._tasks.keys())
 
     def _inbox(self, name: str) -> Channel[Frame]:
         inbox = self._inboxes.get(name)
         if inbox is None:
-            edges = [e.settings for e in self._graph.edges if e.target == name]
-            first = edges[0]
-            capacity = min(edge.capacity for edge in edges)
-            inbox = self._inboxes[name] = Channel(capacity, first.overflow, name=name)
+            edge = next(edge for edge in self._graph.edges if edge.target == name)
+            inbox = self._inboxes[name] = Channel(*edge.settings.queue, name=name)
             if name in self._done or self.cancelled:
                 inbox.close()
             else:
@@ -125,7 +129,8 @@ class Lane:
             failures = failures + 1 if inbox.taken <= before else 1
             await self._output.put((self.turn, name, Fault(name, error.code, str(error))))
             if not self._standing or failures >= MAX_FAILURES or inbox.closed:
-                self._end_others(name)
+                # After a fault nothing of the turn is worth finishing.
+                self._end_all(but=name)
                 return
             settings = list(self._settings.get(name, {}).values())
             inbox.put_back(settings)
@@ -151,27 +156,18 @@ class Lane:
             declared = ", ".join(one.__name__ for one in self._graph.nodes[name].emits)
             message = f"emitted {kind.__name__}, which its `emits` doesn't name: {declared}"
             raise ComponentFailed(message, where=name)
+        outlets = self._graph.outlets[name]
         control = isinstance(frame, Control)
-        out = False
-        for edge in self._graph.outlets[name]:
-            if self.cancelled:
-                return
-            if edge.target in SINKS:
-                out = out or edge.takes(kind) or isinstance(frame, Fault)
-            elif control or edge.takes(kind):
+        # First what comes out, so that nothing that it brings about below comes out before it.
+        if not control and any(
+            edge.target in SINKS and (edge.takes(kind) or isinstance(frame, Fault))
+            for edge in outlets
+        ):
+            await self._output.put((self.turn, name, frame))
+        for edge in outlets:
+            if edge.target not in SINKS and (control or edge.takes(kind)):
                 self._note(frame, (edge.target,))
                 await self._inbox(edge.target).put(frame)
-        if out and not control:
-            await self._output.put((self.turn, name, frame))
-
-    def _end_others(self, name: str) -> None:
-        """After a fault nothing of the turn is worth finishing."""
-        for other, task in self._tasks.items():
-            if other != name:
-                task.cancel()
-        for inbox in self._inboxes.values():
-            inbox.close()
-        self._done |= SOURCES | (set(self._graph.nodes) - set(self._tasks))
 
     def _settle(self) -> None:
         """Close the inboxes that nothing feeds any more; end the lane when no node is left."""

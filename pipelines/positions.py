@@ -15,7 +15,7 @@ def parse(text: str, file: str = "") -> tuple[Any, dict[Path, int]]:
     """Read one YAML document: its value, and the line (from 1) of every path in it.
 
     Raises:
-        SpecError: it isn't YAML, or a key stands twice.
+        SpecError: it isn't YAML, a key stands twice, or a part contains itself.
     """
     try:
         root = cast(
@@ -31,14 +31,24 @@ def parse(text: str, file: str = "") -> tuple[Any, dict[Path, int]]:
     lines: dict[Path, int] = {}
     flaws: list[Flaw] = []
     if root is not None:
-        _walk(root, (), lines, flaws)
+        _walk(root, (), (), lines, flaws)
     if flaws:
         raise SpecError(flaws, file=file)
     return value, lines
 
 
-def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], flaws: list[Flaw]) -> None:
+def _walk(
+    node: yaml.Node,
+    path: Path,
+    around: tuple[yaml.Node, ...],
+    lines: dict[Path, int],
+    flaws: list[Flaw],
+) -> None:
     lines.setdefault(path, node.start_mark.line + 1)
+    if node in around:
+        flaws.append(Flaw(dotted(path), "contains itself", line_of(path, lines)))
+        return
+    around = (*around, node)
     if isinstance(node, yaml.MappingNode):
         for key, child in node.value:
             name = str(key.value)
@@ -48,10 +58,10 @@ def _walk(node: yaml.Node, path: Path, lines: dict[Path, int], flaws: list[Flaw]
                 flaws.append(Flaw(dotted(here), f"stands twice, first at line {lines[here]}", line))
                 continue
             lines[here] = line
-            _walk(child, here, lines, flaws)
+            _walk(child, here, around, lines, flaws)
     elif isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            _walk(child, (*path, index), lines, flaws)
+            _walk(child, (*path, index), around, lines, flaws)
 
 
 def dotted(path: Path) -> str:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from types import TracebackType
 
 from ..components.base import Context
-from ..components.errors import BadInput, MotetError, Overloaded
-from ..components.frames import Fault, Frame
+from ..components.errors import BadInput, DeadlineExceeded, MotetError, Overloaded
+from ..components.frames import End, Fault, Frame
 from .channel import Channel
 from .graph import Graph
 from .lane import Lane, Output
@@ -26,8 +26,8 @@ class Session:
     `send` waits where a queue is full, `offer` refuses. Leaving the context cancels what still
     runs and waits for it: nothing of a session outlives it.
 
-    Iterate from one task: (turn, node, frame). A `Fault` says that a component failed, an `End`
-    (node "") that nothing more comes in that turn. The iteration ends with `close`.
+    Iterate from one task: (turn, node, frame), node "" where the session itself speaks. A `Fault`
+    says why a turn fails, an `End` that nothing more comes in it. The iteration ends with `close`.
     """
 
     def __init__(self, graph: Graph, runtime: Runtime, context: Context) -> None:
@@ -101,10 +101,9 @@ class Session:
     async def _feed(self, lane: Lane, addressed: Sequence[tuple[Frame, tuple[str, ...]]]) -> None:
         try:
             for frame, targets in addressed:
-                if not await lane.send(frame, targets):
-                    return
+                await lane.send(frame, targets)
         except Overloaded as error:
-            self._output.force((lane.turn, "session", Fault("", error.code, error.message)))
+            self._give_up(lane, error)
         lane.finish()
 
     def open(self, turn: int, *, deadline_s: float | None = None) -> Lane:
@@ -121,9 +120,10 @@ class Session:
         deadline_s = self._context.deadline_s if deadline_s is None else deadline_s
         lane = self._lane(turn, replace(self._context, turn=turn, deadline_s=deadline_s))
         if deadline_s is not None:
-            left = max(0.0, deadline_s - time.monotonic())
+            left_s = max(0.0, deadline_s - time.monotonic())
+            late = DeadlineExceeded(f"turn {turn} didn't end by its deadline")
             loop = asyncio.get_running_loop()
-            self._timers[turn] = loop.call_later(left, self._expire, turn)
+            self._timers[turn] = loop.call_later(left_s, self._give_up, lane, late)
         return lane
 
     def finish(self, turn: int = 0) -> None:
@@ -140,10 +140,14 @@ class Session:
 
     def fail(self, error: MotetError) -> None:
         """End every turn, the standing stream too, with a `Fault` that stands for `error`."""
-        for number, lane in list(self._lanes.items()):
-            if not lane.over:
-                self._output.force((number, "session", Fault("", error.code, error.message)))
-                lane.cancel()
+        for lane in list(self._lanes.values()):
+            self._give_up(lane, error)
+
+    def _give_up(self, lane: Lane, error: MotetError) -> None:
+        """Cut the turn off; unlike after `interrupt`, its reader is told why."""
+        if not lane.over and not lane.cancelled:
+            self._output.force((lane.turn, "", Fault("", error.code, str(error))))
+            lane.cancel()
 
     async def close(self) -> None:
         """End the session: cancel every turn, end the iteration. Idempotent."""
@@ -165,24 +169,13 @@ class Session:
             lane = self._lanes.get(turn)
             if lane is None:
                 continue
-            if node == "":
+            if isinstance(frame, End):
                 del self._lanes[turn]
                 if (timer := self._timers.pop(turn, None)) is not None:
                     timer.cancel()
-            elif lane.cancelled and not self._final(frame):
+            elif lane.cancelled and node:
                 continue
             return turn, node, frame
-
-    @staticmethod
-    def _final(frame: Frame) -> bool:
-        return isinstance(frame, Fault) and frame.code in ("deadline_exceeded", "stopping")
-
-    def _expire(self, turn: int) -> None:
-        lane = self._lanes.get(turn)
-        if lane is not None and not lane.over:
-            fault = Fault("", "deadline_exceeded", f"turn {turn} didn't end by its deadline")
-            self._output.force((turn, "deadline", fault))
-            lane.cancel()
 
     def _lane(self, turn: int, context: Context) -> Lane:
         standing = turn == 0 and self.graph.spec.conversation is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ..components.errors import Flaw
 
@@ -60,6 +60,14 @@ class ResourceSpec(Spec):
     gpus: float = Field(default=0.0, ge=0)
     memory_gb: float | None = Field(default=None, gt=0)
 
+    @field_validator("gpus")
+    @classmethod
+    def whole(cls, gpus: float) -> float:
+        """Refuse what no machine can hand out."""
+        if gpus > 1 and gpus % 1:
+            raise ValueError("several GPUs are whole ones; only a part of one can be shared")
+        return gpus
+
 
 class NodeSpec(Spec):
     """One component of the graph: `use` names it, `options` are the component's own.
@@ -77,11 +85,19 @@ class NodeSpec(Spec):
 
 
 class EdgeSpec(Spec):
-    """What an edge carries (None: all that fits), how much it holds, what a full one does."""
+    """What an edge carries (None: all that fits), how much it holds, what a full one does.
+
+    A node has one queue, so that the edges into it agree on its `capacity` and `overflow`.
+    """
 
     carries: tuple[str, ...] | None = None
     capacity: Positive = 64
     overflow: Overflow = "block"
+
+    @property
+    def queue(self) -> tuple[int, Overflow]:
+        """What it says of the queue that it leads into."""
+        return self.capacity, self.overflow
 
 
 class ConversationSpec(Spec):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -12,9 +11,10 @@ from pydantic import BaseModel, ValidationError
 
 from ..components import registry
 from ..components.base import Component, Setup
-from ..components.errors import Flaw, MissingRequirement, MotetError, SpecError, nearest
+from ..components.errors import Flaw, MotetError, SpecError, nearest
 from ..components.frames import Frame
 from . import positions
+from .edges import items, meet, names_in, names_of, pairs_of, spread
 from .graph import FRAME_TYPES, INPUT, SINKS, SOURCES, Edge, Graph, Node, topological
 from .remainder import remainder
 from .spec import EdgeSpec, NodeSpec, PipelineSpec
@@ -64,9 +64,6 @@ class Checker:
     def _component(self, place: Place, node: NodeSpec) -> type[Component] | None:
         try:
             kind = registry.component_class(node.use)
-        except MissingRequirement as error:
-            self.fault((*place, "use"), error.message)
-            return None
         except MotetError as error:
             self.fault((*place, "use"), error.message)
             return None
@@ -88,9 +85,9 @@ class Checker:
         """The edges whose ends exist and whose types fit."""
         edges: list[Edge] = []
         for index, entry in enumerate(spec.edges):
-            for text, settings in edge_items(entry):
+            for text, settings in items(entry):
                 place: Place = ("edges", index)
-                names = [part.strip() for part in text.split("->")]
+                names = names_in(text)
                 if len(names) < 2 or not all(names):
                     self.fault(place, f"{text!r} is no edge; write 'a -> b' or 'a -> b -> c'")
                     continue
@@ -118,6 +115,9 @@ class Checker:
             return None
         if not (target in nodes or target in SINKS):
             return None
+        if target in SINKS and settings.model_fields_set & {"capacity", "overflow"}:
+            bound = "what comes out has one queue, bounded by sessions.max_output_frames"
+            self.fault(place, f"'{source} -> {target}' has no capacity or overflow: {bound}")
         wanted = self._types(place, settings)
         emits = nodes[source].emits if source in nodes else (Frame,)
         accepts = nodes[target].accepts if target in nodes else (Frame,)
@@ -135,6 +135,8 @@ class Checker:
 
     def _types(self, place: Place, settings: EdgeSpec) -> tuple[type[Frame], ...]:
         found: list[type[Frame]] = []
+        if settings.carries == ():
+            self.fault(place, "carries nothing; without a list it carries all that fits")
         for name in settings.carries or ():
             if name in FRAME_TYPES:
                 found.append(FRAME_TYPES[name])
@@ -143,7 +145,8 @@ class Checker:
         return tuple(found)
 
     def shape(self, spec: PipelineSpec, edges: list[Edge], pairs: list[tuple[str, str]]) -> None:
-        """Cycles, doubled edges, nodes that nothing reaches or that lead nowhere."""
+        """Cycles, doubled edges, nodes that nothing reaches, that lead nowhere, or whose queue
+        isn't one."""
         ordered = set(topological(spec.nodes, pairs))
         if cycle := [name for name in spec.nodes if name not in ordered]:
             self.fault(("edges",), f"a cycle runs through {', '.join(cycle)}")
@@ -159,6 +162,10 @@ class Checker:
                 self.fault(("nodes", name), f"nothing reaches it from {INPUT!r}")
             elif name not in useful:
                 self.fault(("nodes", name), "it leads nowhere; give it an edge to 'output'")
+            queues = {one.settings.queue for one in edges if one.target == name}
+            if len(queues) > 1:
+                said = " and ".join(f"{most} frames, {full}" for most, full in sorted(queues))
+                self.fault(("nodes", name), f"the edges into it share one queue, but say {said}")
 
     def rest(self, value: dict[str, Any], error: ValidationError) -> None:
         """Note the faults of what is left of a file without the keys that `schema` noted."""
@@ -236,50 +243,7 @@ def find(file: str | Path) -> Path:
     """The path of a pipeline file, or of the ready-made one of that name."""
     path = Path(file)
     ready = CONFIGS / f"{path.name}.yaml"
-    return ready if not path.exists() and path.parent == Path() and ready.exists() else path
-
-
-def edge_items(entry: str | dict[str, list[str] | EdgeSpec]) -> Iterator[tuple[str, EdgeSpec]]:
-    """An entry of `edges` as pairs of its text and its settings."""
-    if isinstance(entry, str):
-        yield entry, EdgeSpec()
-        return
-    for text, value in entry.items():
-        yield text, value if isinstance(value, EdgeSpec) else EdgeSpec(carries=tuple(value))
-
-
-def pairs_of(spec: PipelineSpec) -> list[tuple[str, str]]:
-    """All pairs of names that the edges join, whether they exist or not."""
-    return [pair for entry in spec.edges for text, _ in edge_items(entry) for pair in steps(text)]
-
-
-def steps(text: str) -> list[tuple[str, str]]:
-    """The pairs of "a -> b -> c"."""
-    names = [part.strip() for part in text.split("->")]
-    return list(pairwise(names))
-
-
-def spread(start: frozenset[str], pairs: list[tuple[str, str]]) -> set[str]:
-    """Everything that can be reached from `start` along the pairs."""
-    reached = set(start)
-    while more := {t for s, t in pairs if s in reached} - reached:
-        reached |= more
-    return reached
-
-
-def meet(emits: tuple[type[Frame], ...], accepts: tuple[type[Frame], ...]) -> Iterator[type[Frame]]:
-    """The frame types that fit both sides, the narrower of each pair."""
-    for out in emits:
-        for into in accepts:
-            if issubclass(out, into):
-                yield out
-            elif issubclass(into, out):
-                yield into
-
-
-def names_of(kinds: tuple[type[Frame], ...]) -> str:
-    """Names of frame types for a message."""
-    return ", ".join(kind.__name__ for kind in kinds) or "nothing"
+    return ready if not path.is_file() and path.parent == Path() and ready.exists() else path
 
 
 def known_keys(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
@@ -134,6 +135,27 @@ def test_faults_of_shape_hide_no_other_faults() -> None:
             6,
             "did you mean 'Audio'?",
         ),
+        (
+            "name: p\nnodes: {a: {use: 'fakes:Echo'}}\n"
+            "edges:\n  - input -> a: []\n  - a -> output\n",
+            "edges[0]",
+            4,
+            "carries nothing",
+        ),
+        (
+            "name: p\nnodes: {a: {use: 'fakes:Echo'}}\n"
+            "edges:\n  - input -> a\n  - a -> output: {overflow: drop_oldest}\n",
+            "edges[1]",
+            5,
+            "'a -> output' has no capacity or overflow",
+        ),
+        (
+            "name: p\nnodes:\n  a: {use: 'fakes:Echo', resources: {gpus: 1.5}}\n"
+            "edges: [input -> a -> output]\n",
+            "nodes.a.resources.gpus",
+            3,
+            "only a part of one can be shared",
+        ),
     ],
 )
 def test_each_fault_names_its_place(text: str, path: str, line: int, message: str) -> None:
@@ -149,12 +171,11 @@ def test_an_edge_carries_what_fits_and_what_it_is_told() -> None:
           hear: {use: "fakes:Hear"}
         edges:
           - input -> hear
-          - hear -> output: {carries: [Transcript], capacity: 8, overflow: drop_oldest}
+          - hear -> output: {carries: [Transcript]}
         """)
     )
     assert graph.entries(Audio) == ("hear",)
     assert graph.entries(TextInput) == ()
-    assert graph.edges[1].settings.capacity == 8
     assert [kind.__name__ for kind in graph.edges[1].carries] == ["Transcript"]
 
 
@@ -162,6 +183,39 @@ def test_ready_made_voice_pipeline_is_sound() -> None:
     graph = load("voice")
     assert graph.order == ("vad", "llm", "turn", "tts", "asr")
     assert graph.spec.conversation is not None
+
+
+def test_edges_into_one_node_agree_on_its_queue() -> None:
+    text = """\
+        name: p
+        nodes:
+          a: {use: "fakes:Echo"}
+          b: {use: "fakes:Echo"}
+        edges:
+          - input -> a -> output
+          - a -> b: {overflow: drop_oldest}
+          - input -> b -> output
+        """
+    assert [(flaw.path, flaw.message) for flaw in flaws(text)] == [
+        (
+            "nodes.b",
+            "the edges into it share one queue, but say 64 frames, block and 64 frames,"
+            " drop_oldest",
+        )
+    ]
+
+
+def test_a_part_that_contains_itself_is_refused() -> None:
+    (found,) = flaws("name: p\nnodes: &all\n  a: *all\nedges: [input -> a]\n")
+    assert (found.path, found.message) == ("nodes.a", "contains itself")
+
+
+def test_a_folder_of_the_name_hides_no_ready_made_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "voice").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load("voice").name == "voice"
 
 
 def test_a_missing_file_says_so() -> None:

@@ -11,7 +11,7 @@ from motet.components.errors import BadInput
 from motet.components.frames import Frame, TextInput, TurnSettings
 from motet.streaming.bench.engines import Answer, Hear, Say
 
-__all__ = ["Answer", "Echo", "Flood", "Hear", "Say", "Tuned"]
+__all__ = ["Answer", "Echo", "Flood", "Hear", "Once", "Say", "Shout", "Tidy", "Tuned"]
 
 
 class Echo(Component):
@@ -76,3 +76,42 @@ class Flood(Component):
             for index in range(10_000):
                 Flood.made += 1
                 yield TextInput("flood", index)
+
+
+class Once(Component):
+    """Passes one text on and has done its work."""
+
+    accepts = (TextInput,)
+    emits = (TextInput,)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        yield await anext(frames)
+
+
+class Shout(Component):
+    """Passes texts on in capitals."""
+
+    accepts = (TextInput,)
+    emits = (TextInput,)
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        async for frame in frames:
+            yield TextInput(frame.text.upper()) if isinstance(frame, TextInput) else frame
+
+
+class Tidy(Component):
+    """Never answers, and takes several steps to clean up."""
+
+    accepts = (TextInput,)
+    emits = (TextInput,)
+    tidied: ClassVar[int] = 0
+
+    async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
+        try:
+            async for frame in frames:
+                await asyncio.sleep(3600)
+                yield frame
+        finally:
+            for _ in range(10):
+                await asyncio.sleep(0)
+            Tidy.tidied += 1

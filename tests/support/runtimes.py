@@ -66,6 +66,14 @@ def graph(uses: dict[str, str], edges: list[Any], **extra: Any) -> Graph:
     )
 
 
+def in_a_row(*uses: str, **extra: Any) -> Pipeline:
+    """A pipeline of components in this process, `n0` behind the input and the last before the
+    output."""
+    names = [f"n{index}" for index in range(len(uses))]
+    way = " -> ".join(["input", *names, "output"])
+    return Pipeline(graph(dict(zip(names, uses, strict=True)), [way], **extra))
+
+
 RAY = pytest.param(
     "ray", marks=[pytest.mark.timeout(240), pytest.mark.slow, pytest.mark.filterwarnings("default")]
 )
