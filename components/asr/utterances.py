@@ -106,6 +106,10 @@ class UtteranceAsr(Component):
                 while (work := stream.behind) is not None:
                     await asyncio.wait({work})
 
+    def languages(self) -> list[str]:
+        """The languages that the model knows, by ISO 639-1; none until it is loaded."""
+        return [] if self._engine is None else sorted(self._engine.tokens.languages)
+
     def _is_idle(self) -> bool:
         return self._running == 0
 

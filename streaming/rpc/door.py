@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import grpc
 
-from ...components.errors import BadInput, MotetError, Overloaded
+from ...components.errors import BadInput, DeadlineExceeded, MotetError, Overloaded
 from ...components.wire.faults import clean
 from ..admission import Admission
 from ..server import Server
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("motet")
 Code = grpc.StatusCode
+Message = TypeVar("Message")
+
+OPENING_S = 60.0
+"""How long a stream, which holds a place from its begin, may take to send its first message."""
 
 STATUS = {
     "invalid_value": Code.INVALID_ARGUMENT,
@@ -82,6 +87,9 @@ class Door:
             await context.abort(status, clean(str(error)), trailing(error))
         except grpc.aio.AbortError:
             raise
+        except (asyncio.CancelledError, GeneratorExit):
+            status = Code.CANCELLED
+            raise
         except Exception as error:
             status = Code.INTERNAL
             logger.exception("%s failed", method, exc_info=error)
@@ -108,6 +116,23 @@ class Door:
             priority=principal.priority,
         )
         return caller, principal.max_sessions
+
+
+async def opening(messages: AsyncIterator[Message], part: str, kind: str) -> Message:
+    """The first message of a stream, whose `part` must be of that kind.
+
+    Raises:
+        BadInput: it is another, or there is none.
+        DeadlineExceeded: it doesn't come.
+    """
+    try:
+        async with asyncio.timeout(OPENING_S):
+            first: Any = await anext(aiter(messages), None)
+    except TimeoutError:
+        raise DeadlineExceeded(f"no first message within {OPENING_S:g} s", where=kind) from None
+    if first is None or first.WhichOneof(part) != kind:
+        raise BadInput("the first message must be the config", where=kind)
+    return first
 
 
 def metadata_of(context: Context) -> dict[str, str]:

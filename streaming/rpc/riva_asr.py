@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from ...components.errors import BadInput
+from ...components.errors import BadInput, nearest
 from ...components.frames import Audio, Frame, Transcript, TranscriptionSettings, TurnSettings
 from ...components.wire import riva_asr_pb2 as riva
 from ...components.wire import riva_common_pb2 as common
 from ...components.wire.riva_asr_pb2_grpc import RivaSpeechRecognitionServicer
-from .door import Door
+from ...pipelines.pipeline import Pipeline
+from ..abilities import languages_of
+from .door import Door, opening
 from .riva_tts import encoding_of, id_of
 from .sound import Decoder, Format, audio_of, frames_of, unwrap
 from .speech import transcripts
@@ -39,6 +41,8 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
         """A recording's transcript, a result for each utterance."""
         async with self._door.admit(context, "Riva Recognize") as caller:
             config = checked(request.config)
+            pipeline = self._door.server.find(config.model, accepts=["Audio"])
+            settings = settings_of(config, language_of(config, pipeline), partials=False)
             data, form = unwrap(request.audio, format_of(config))
             samples = Decoder(form).push(data)
 
@@ -46,8 +50,6 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
                 for frame in frames_of(samples, form.rate_hz, 0.0):
                     yield frame
 
-            pipeline = self._door.server.find(config.model, accepts=["Audio"])
-            settings = settings_of(config, partials=False)
             answer = riva.RecognizeResponse(id=id_of(request))
             heard_ms = 0.0
             async with aclosing(transcripts(pipeline, audio(), settings, caller)) as lines:
@@ -65,16 +67,15 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
     ) -> AsyncIterator[riva.StreamingRecognizeResponse]:
         """Live audio's transcripts; partial ones where `interim_results` asks for them."""
         async with self._door.admit(context, "Riva StreamingRecognize") as caller:
-            first = await anext(aiter(request_iterator), None)
-            if first is None or first.WhichOneof("streaming_request") != "streaming_config":
-                raise BadInput("the first message must be the config", where="streaming_config")
+            first = await opening(request_iterator, "streaming_request", "streaming_config")
             streaming = first.streaming_config
             config = checked(streaming.config)
             form = format_of(config) or Format(rate_hz=config.sample_rate_hertz or 16_000)
             heard = Heard()
             audio = heard.count(audio_of(chunks(request_iterator), form))
             pipeline = self._door.server.find(config.model, accepts=["Audio"])
-            settings = settings_of(config, partials=streaming.interim_results)
+            language = language_of(config, pipeline)
+            settings = settings_of(config, language, partials=streaming.interim_results)
             async with aclosing(transcripts(pipeline, audio, settings, caller)) as lines:
                 async for line in lines:
                     if not line.text.strip() or not (line.final or streaming.interim_results):
@@ -99,7 +100,8 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
                 known = not request.model_name or request.model_name == pipeline.name
                 if known and pipeline.graph.entries(Audio):
                     parameters = {"type": "online", "streaming": "True", "sample_rate": "16000"}
-                    parameters["language_code"] = "en-US"
+                    if languages := languages_of(pipeline):
+                        parameters["language_code"] = ",".join(languages)
                     answer.model_config.add(model_name=pipeline.name, parameters=parameters)
             return answer
 
@@ -162,12 +164,38 @@ def format_of(config: riva.RecognitionConfig) -> Format | None:
     return Format(ENCODINGS[encoding], rate_hz, config.audio_channel_count or 1).checked()
 
 
-def settings_of(config: riva.RecognitionConfig, *, partials: bool) -> list[Frame]:
+def language_of(config: riva.RecognitionConfig, pipeline: Pipeline) -> str | None:
+    """The language to transcribe, by ISO 639-1; None to detect it ("multi" asks for that).
+
+    Raises:
+        BadInput: the pipeline's model doesn't know it.
+    """
+    code = _language(config)
+    known = languages_of(pipeline)
+    if code in ("", "multi"):
+        return None
+    if known and code not in known:
+        raise BadInput(
+            f"language_code {config.language_code!r} isn't possible; {nearest(code, known)}",
+            where="config",
+            param="language_code",
+        )
+    return code
+
+
+def _language(config: riva.RecognitionConfig) -> str:
+    """Of "en-US", "en"."""
+    return config.language_code.partition("-")[0].lower()
+
+
+def settings_of(
+    config: riva.RecognitionConfig, language: str | None, *, partials: bool
+) -> list[Frame]:
     """The config as the frames that set a session up."""
     phrases = [phrase for one in config.speech_contexts for phrase in one.phrases]
     found: list[Frame] = [
         TranscriptionSettings(
-            language=config.language_code.partition("-")[0] or None,
+            language=language,
             prompt=", ".join(phrases) or None,
             partials=partials,
         )
@@ -187,11 +215,13 @@ def settings_of(config: riva.RecognitionConfig, *, partials: bool) -> list[Frame
 def alternative(
     line: Transcript, config: riva.RecognitionConfig
 ) -> riva.SpeechRecognitionAlternative:
-    """A transcript as Riva's (only) alternative; word times in milliseconds where there are any."""
+    """A transcript as Riva's (only) alternative; word times in milliseconds where there are any.
+    Its language is the one that was heard, in the client's spelling where it asked for that."""
+    heard = line.language or ""
     answer = riva.SpeechRecognitionAlternative(
         transcript=line.text.strip() + " ",
         confidence=math.exp(line.logprob) if line.logprob is not None else 0.0,
-        language_code=[config.language_code] if config.language_code else [],
+        language_code=[config.language_code if heard == _language(config) else heard] * bool(heard),
     )
     if config.enable_word_time_offsets:
         for word in line.words:

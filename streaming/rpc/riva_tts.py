@@ -13,7 +13,7 @@ from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.version import Version
-from ..voices import voices_of, wished
+from ..abilities import voices_of, wished
 from .door import Caller, Door
 from .sound import Encoder
 from .speech import speech, whole

@@ -24,6 +24,7 @@ from ...components.wire import (
 from ...components.wire.codec import Codec
 from ..admission import Admission
 from ..server import Server
+from ..settings import Settings
 from .door import Door
 from .riva_asr import RivaRecognition
 from .riva_tts import RivaSynthesis
@@ -32,6 +33,7 @@ from .typed import MotetService
 logger = logging.getLogger("motet")
 Health = health_pb2.HealthCheckResponse
 HEALTH_S = 0.5
+SPARE_STREAMS = 256
 SERVICES = tuple(
     service.full_name
     for module in (motet_pb2, riva_asr_pb2, riva_tts_pb2)
@@ -56,7 +58,7 @@ async def serving(
     door = Door(
         server, admission or Admission(settings.max_sessions, settings.max_sessions_per_key)
     )
-    made = grpc.aio.server(options=_options(settings.max_message_bytes))
+    made = grpc.aio.server(options=_options(settings))
     checks = _add_services(made, door, Codec(max_bytes=settings.max_message_bytes))
     bound = _bind(made, server, port)
     async with AsyncExitStack() as ends:
@@ -92,10 +94,12 @@ def _untyped(module: Any) -> Any:
     return module
 
 
-def _options(max_message_bytes: int) -> list[tuple[str, Any]]:
+def _options(settings: Settings) -> list[tuple[str, Any]]:
     return [
-        ("grpc.max_receive_message_length", max_message_bytes),
-        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+        # Of one connection: more than there are places, so that who finds none is told so.
+        ("grpc.max_concurrent_streams", settings.max_sessions + SPARE_STREAMS),
         ("grpc.so_reuseport", 0),
         # A client that is gone without a word is noticed, and may ping to keep its connection.
         ("grpc.keepalive_time_ms", 30_000),

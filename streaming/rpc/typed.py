@@ -25,8 +25,8 @@ from ...components.frames import (
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.codec import Codec
 from ...components.wire.motet_pb2_grpc import MotetServicer
-from ..voices import wished
-from .door import Caller, Door
+from ..abilities import wished
+from .door import Caller, Door, opening
 from .run import Reader, run_component, run_pipeline
 from .sound import Decoder, Encoder, Format, audio_of, frames_of, unwrap
 from .speech import speech, transcripts, whole
@@ -94,9 +94,7 @@ class MotetService(MotetServicer):
     ) -> AsyncIterator[pb.Transcript]:
         """What is said, while it is said."""
         async with self._door.admit(context, "StreamingRecognize") as caller:
-            first = await anext(aiter(request_iterator), None)
-            if first is None or first.WhichOneof("part") != "config":
-                raise BadInput("the first message must be the config", where="config")
+            first = await opening(request_iterator, "part", "config")
             form = format_of(first.config.format) or Format()
 
             async def chunks() -> AsyncIterator[bytes]:
@@ -156,9 +154,7 @@ class MotetService(MotetServicer):
     ) -> AsyncIterator[pb.SpeechChunk]:
         """A text as it is written, as speech while it is made."""
         async with self._door.admit(context, "StreamingSynthesize") as caller:
-            first = await anext(aiter(request_iterator), None)
-            if first is None or first.WhichOneof("part") != "config":
-                raise BadInput("the first message must be the config", where="config")
+            first = await opening(request_iterator, "part", "config")
 
             async def texts() -> AsyncIterator[str]:
                 async for request in request_iterator:

@@ -35,6 +35,9 @@ class Ears(Component):
     accepts = (Audio, Control)
     emits = (Transcript,)
 
+    def languages(self) -> list[str]:
+        return ["de", "en"]
+
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         settings, heard, number = TranscriptionSettings(), np.empty(0, np.int16), 0
         async for frame in frames:
@@ -55,7 +58,7 @@ class Ears(Component):
 
 def told(heard: np.ndarray, number: int, settings: TranscriptionSettings) -> Transcript:
     text = f"{len(heard)} samples, peak {np.abs(heard).max()}, language {settings.language}"
-    return Transcript(text, final=True, utterance=number, logprob=-0.5)
+    return Transcript(text, True, number, language=settings.language or "en", logprob=-0.5)
 
 
 class Mouth(Component):

@@ -49,6 +49,7 @@ async def test_an_unmodified_riva_client(tmp_path: Path) -> None:
     assert sum(int(one["text"].split()[0]) for one in got["streaming"] if one["final"]) == 24_000
     assert got["models"] == ["hear"]
     assert got["asr_parameters"]["streaming"] == "True"
+    assert got["asr_parameters"]["language_code"] == "de,en"
     assert got["spoken_bytes"] == 300 * 16 * 2
     assert got["pieces"] == [4800, 4800]
     assert [voice["subvoices"] for voice in got["voices"]] == ["ada:0,bob:1"] * 2
@@ -61,6 +62,7 @@ async def test_an_unmodified_riva_client(tmp_path: Path) -> None:
         ({"diarization_config": {"enable_speaker_diarization": True}}, "diarization_config"),
         ({"custom_configuration": {"a": "b"}}, "custom_configuration"),
         ({"encoding": common.FLAC}, "encoding"),
+        ({"language_code": "ja-JP"}, "language_code 'ja-JP' isn't possible; known: de, en"),
     ],
 )
 async def test_what_no_pipeline_does_is_refused_by_name(config: Any, param: str) -> None:
@@ -109,3 +111,15 @@ async def test_the_first_message_of_a_stream_must_be_its_config() -> None:
         wrong = asr.StreamingRecognizeRequest(audio_content=np.zeros(10, "<i2").tobytes())
         with pytest.raises(grpc.aio.AioRpcError, match="the first message must be the config"):
             [one async for one in stub.StreamingRecognize(stream(wrong))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"), [("en-US", "en-US"), ("de-DE", "de-DE"), ("multi", "en"), ("", "en")]
+)
+async def test_the_language_told_is_the_one_that_was_heard(asked: str, told: str) -> None:
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_asr_pb2_grpc.RivaSpeechRecognitionStub(channel)
+        config = {"language_code": asked, "encoding": common.LINEAR_PCM}
+        answer = await stub.Recognize(asr.RecognizeRequest(config=config, audio=bytes(3200)))
+    (one,) = answer.results[0].alternatives
+    assert list(one.language_code) == [told]

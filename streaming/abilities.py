@@ -1,0 +1,47 @@
+"""What the engines of a pipeline can, as far as they run in this process, and what clients ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..components.frames import TextDelta, Transcript, Voice
+from ..pipelines.pipeline import Pipeline
+from ..pipelines.version import Version
+
+OPENAI_VOICES = frozenset(
+    (
+        *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
+        *("sage", "shimmer", "verse"),
+    )
+)
+"""What clients of OpenAI's send, some without being asked."""
+DEFAULT = "default"
+
+
+def wished(name: str | None, speed: float) -> Voice:
+    """The voice that a client names: one that the engine has, or its default one for "default",
+    none, and the names of OpenAI's that it hasn't. The engine refuses all others.
+    """
+    wanted = None if name == DEFAULT else name
+    return Voice(wanted, speed, exact=wanted is not None and wanted not in OPENAI_VOICES)
+
+
+def voices_of(pipeline: Pipeline | Version) -> list[str]:
+    """The voices of the component that speaks, the default one first; empty where unknown."""
+    return _told(pipeline, pipeline.graph.entries(TextDelta), "voices")
+
+
+def languages_of(pipeline: Pipeline | Version) -> list[str]:
+    """The languages, by ISO 639-1, of the component that transcribes; empty where unknown."""
+    nodes = pipeline.graph.nodes.values()
+    return _told(pipeline, (one.name for one in nodes if Transcript in one.emits), "languages")
+
+
+def _told(pipeline: Pipeline | Version, nodes: Iterable[str], what: str) -> list[str]:
+    """What the first of the nodes that can tell it says."""
+    component: Any = getattr(pipeline.runtime, "component", None)
+    if component is None:
+        return []
+    tells = [tell for node in nodes if (tell := getattr(component(node), what, None)) is not None]
+    return list(tells[0]()) if tells else []
