@@ -9,11 +9,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .fetch import TooLarge
 from .problems import of_error
 
+ON_DISK = "motet.on_disk"
+"""Set in the scope of a request whose body goes to disk, with a limit of its own."""
+
 
 class Bounded:
     """ASGI middleware that refuses (413) bodies over `limit_bytes`, which handlers hold in memory.
 
-    Forms with files go to disk, and are counted where they are read (`upload.received`).
+    Forms with files go to disk where a handler expects one (`upload.received`).
     """
 
     def __init__(self, app: ASGIApp, limit_bytes: int) -> None:
@@ -26,11 +29,9 @@ class Bounded:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        if headers.get("content-type", "").startswith("multipart/form-data"):
-            await self._app(scope, receive, send)
-            return
+        form = headers.get("content-type", "").startswith("multipart/form-data")
         told = headers.get("content-length", "")
-        if told.isdecimal() and int(told) > self._limit_bytes:
+        if not form and told.isdecimal() and int(told) > self._limit_bytes:
             await self._refusal(f"{told} bytes")(scope, receive, send)
             return
         total, started, over = 0, False, False
@@ -39,7 +40,7 @@ class Bounded:
             nonlocal total, over
             message = await receive()
             total += len(message.get("body", b""))
-            if total > self._limit_bytes:
+            if total > self._limit_bytes and ON_DISK not in scope:
                 over = True
                 raise TooLarge("the body", where="body")
             return message

@@ -16,6 +16,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import parse_options_header
 
 from ..components.errors import BadInput
+from .bodies import ON_DISK
 from .fetch import TooLarge
 
 _WRITE_BYTES = 1024 * 1024
@@ -67,6 +68,7 @@ async def received(request: Request, folder: Path, *, limit_bytes: int) -> Async
     if length.isdigit() and int(length) > limit_bytes:
         raise TooLarge(f"{length} bytes; at most {limit_bytes} are taken", where="body")
     await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    request.scope[ON_DISK] = True
     reader = _Reader(options[b"boundary"], folder)
     try:
         await _feed(request, reader, limit_bytes)
@@ -144,7 +146,11 @@ class _Reader:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > _PARTS:
-            raise BadInput(f"a form has at most {_PARTS} parts")
+            raise BadInput(
+                f"the form has more than {_PARTS} parts; send the others in forms of their own, or"
+                " name files by their URLs where JSON is taken",
+                where="body",
+            )
         self._disposition = b""
 
     def _header(self) -> None:

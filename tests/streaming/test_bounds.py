@@ -124,14 +124,15 @@ async def test_bodies_and_many_requests_are_no_heads(door: Door) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-async def test_a_body_over_the_limit_is_413(door: Door, told: bool) -> None:
+@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data; boundary=x"])
+async def test_a_body_over_the_limit_is_413(door: Door, told: bool, kind: str) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(LIMIT_BYTES // 100_000 + 1):
             yield bytes(100_000)
 
     async with door.client() as http:
         content = bytes(LIMIT_BYTES + 1) if told else pieces()
-        refused = await http.post("/sizes", content=content)
+        refused = await http.post("/sizes", content=content, headers={"content-type": kind})
         assert refused.status_code == 413
         assert refused.json()["error"]["code"] == "too_large"
         assert str(LIMIT_BYTES) in refused.json()["error"]["message"]
@@ -145,6 +146,21 @@ async def test_a_body_over_the_limit_is_413(door: Door, told: bool) -> None:
 async def test_who_sends_no_more_of_a_request_is_cut_off(door: Door, sent: bytes) -> None:
     reader, writer = await door.open(sent)
     assert await answer(reader, writer) == b""
+
+
+async def test_a_form_that_goes_to_disk_has_a_limit_of_its_own(door: Door) -> None:
+    async with door.client() as http:
+        got = await http.post("/keep", files={"file": bytes(2 * LIMIT_BYTES)})
+    assert got.json() == 2 * LIMIT_BYTES
+
+
+async def test_a_form_of_too_many_parts_is_told_what_is_possible(door: Door) -> None:
+    async with door.client() as http:
+        many = [("file", (f"{n}.wav", b"")) for n in range(301)]
+        got = await http.post("/keep", files=many)
+    assert got.status_code == 400
+    assert "more than 300 parts" in got.json()["error"]["message"]
+    assert list(door.folder.glob("*")) == []
 
 
 async def test_who_reads_nothing_is_cut_off_and_the_work_ends(door: Door) -> None:
