@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 
 # Before numpy is first imported: its BLAS threads would spin beside the engines' own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -18,6 +19,7 @@ from .commands import (
     bench,
     canary,
     check,
+    components,
     deploy,
     embedcheck,
     jobs,
@@ -62,10 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     root = argparse.ArgumentParser("motet", description="Serve graphs of models on your machines.")
+    root.add_argument("--version", action="version", version=f"motet {version('motet')}")
     commands = Group(root, "COMMAND")
     for group in (
         serve,
         check,
+        components,
         status,
         reload,
         canary,

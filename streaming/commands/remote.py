@@ -20,7 +20,9 @@ def add_address(command: argparse.ArgumentParser) -> None:
         default="http://127.0.0.1:8000",
         help="address of the server (http://127.0.0.1:8000)",
     )
-    command.add_argument("--key", default=os.environ.get("MOTET_API_KEY"), help="API key")
+    command.add_argument(
+        "--key", default=os.environ.get("MOTET_API_KEY"), help="API key (or MOTET_API_KEY)"
+    )
 
 
 def address(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,18 @@ def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:
     assert b"Traceback" not in reading.stderr.read()
     reading.stderr.close()
     assert reading.wait(30) in (0, 141)
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"motet {version('motet')}\n"
+
+
+def test_a_component_tells_its_ports_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["components", "turn/smart"])
+    told = capsys.readouterr().out.splitlines()
+    assert told[1] == "takes Audio, Control"
+    assert "  max_utterance_s  float = 120.0" in told

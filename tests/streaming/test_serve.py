@@ -149,6 +149,10 @@ def test_keys_are_made_listed_and_removed(tmp_path: Path) -> None:
     assert run("keys", "list", "--keys-file", file) == (0, "alice\n", "")
     assert run("keys", "remove", "alice", "--keys-file", file)[0] == 0
     assert run("keys", "add", "--keys-file", file)[0] == 2
+    run("keys", "add", "bob", "--max-jobs", "0", "--admin", "--keys-file", file)
+    assert run("keys", "list", "--keys-file", file)[1] == "bob (max_jobs 0, admin)\n"
+    assert run("keys", "list", "--admin", "--keys-file", file)[0] == 2
+    assert run("keys", "add", "eve", "--max-jobs", "-1", "--keys-file", file)[0] == 2
 
 
 async def test_status_shows_nodes_and_says_when_nobody_answers(pipeline: str) -> None:
