@@ -16,10 +16,9 @@ from ..components.frames import Frame
 from . import positions
 from .edges import items, meet, names_in, names_of, pairs_of, spread
 from .graph import FRAME_TYPES, INPUT, SINKS, SOURCES, Edge, Graph, Node, topological
+from .misfits import Place, misfits
 from .remainder import remainder
 from .spec import EdgeSpec, NodeSpec, PipelineSpec
-
-Place = tuple[str | int, ...]
 
 
 @dataclass
@@ -35,17 +34,12 @@ class Checker:
         if flaw not in self.flaws:
             self.flaws.append(flaw)
 
-    def schema(self, model: type[BaseModel], error: ValidationError, base: Place = ()) -> None:
-        """Note what pydantic found, unknown keys with the nearest known one."""
-        for one in error.errors(include_url=False):
-            place = (*base, *one["loc"])
-            if one["type"] == "extra_forbidden":
-                known = known_keys(model, one["loc"][:-1])
-                self.fault(place, f"unknown key; {nearest(str(one['loc'][-1]), known)}")
-            elif one["type"] == "missing":
-                self.fault(place, "is missing")
-            else:
-                self.fault(place, f"{one['msg']}, got {one['input']!r:.80}")
+    def schema(
+        self, model: type[BaseModel], error: ValidationError, value: Any, base: Place = ()
+    ) -> None:
+        """Note what pydantic found in `value`."""
+        for place, message in misfits(model, error, value):
+            self.fault((*base, *place), misplaced(place, value) or message)
 
     def nodes(self, spec: PipelineSpec, unknown: frozenset[str] = frozenset()) -> dict[str, Node]:
         """The nodes whose component is known, their options checked; without those of `unknown`."""
@@ -70,7 +64,7 @@ class Checker:
         try:
             kind.options.model_validate(node.options)
         except ValidationError as error:
-            self.schema(kind.options, error, (*place, "options"))
+            self.schema(kind.options, error, node.options, (*place, "options"))
             return kind
         setup = Setup(place[-1] if isinstance(place[-1], str) else "", node.model, node.options)
         try:
@@ -210,7 +204,7 @@ def parse(text: str, *, file: str = "") -> Graph:
         spec = PipelineSpec.model_validate(value)
     except ValidationError as error:
         checker = Checker(lines)
-        checker.schema(PipelineSpec, error)
+        checker.schema(PipelineSpec, error, value)
         checker.rest(cast("dict[Any, Any]", value), error)
         raise SpecError(checker.flaws, file=file) from error
     return build(spec, lines=lines, file=file)
@@ -246,17 +240,15 @@ def find(file: str | Path) -> Path:
     return ready if not path.is_file() and path.parent == Path() and ready.exists() else path
 
 
-def known_keys(model: type[BaseModel], loc: tuple[Any, ...]) -> list[str]:
-    """The keys that are possible at a place of a model, found by walking its fields."""
-    current: Any = model
-    for part in loc:
-        fields = getattr(current, "model_fields", {})
-        if part in fields:
-            current = fields[part].annotation
-            continue
-        inner = [a for a in getattr(current, "__args__", ()) if hasattr(a, "model_fields")]
-        current = inner[0] if inner else current
-    if not hasattr(current, "model_fields"):
-        inner = [a for a in getattr(current, "__args__", ()) if hasattr(a, "model_fields")]
-        current = inner[0] if inner else model
-    return list(current.model_fields)
+def misplaced(place: Place, value: Any) -> str:
+    """Where a key belongs that stands in a node and is an option of its component; else ""."""
+    match place:
+        case ("nodes", str(name), str(key)) if key not in NodeSpec.model_fields:
+            try:
+                options = registry.component_class(value["nodes"][name]["use"]).options
+            except (MotetError, KeyError, TypeError):
+                return ""
+            here = key in options.model_fields
+            return f"is an option: write `options: {{{key}: …}}`" if here else ""
+        case _:
+            return ""
