@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +16,7 @@ from ..components.errors import BadInput
 from ..components.frames import ImagePart
 from .auth import Principal
 from .chatsound import transcript_of
+from .dataurl import data_of, decoded
 from .fetch import fetch_bytes, fetch_file
 from .upload import Upload
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 MAX_IMAGE_BYTES = 20 * 1024 * 1024
 MAX_FILE_BYTES = 512 * 1024 * 1024
+MAX_PARTS_BYTES = 128 * 1024 * 1024
+"""Of all texts, pictures, pages and frames of clips in one request, held in memory together."""
 ATTACHED = "attachment:"
 
 
@@ -86,13 +87,22 @@ class PartReader:
     asker: Principal = field(default_factory=Principal)
     uploads: Mapping[str, Upload] = field(default_factory=dict[str, Upload])
     _clips: int = 0
+    _bytes_read: int = 0
 
     async def read(self, part: Json) -> list[str | ImagePart]:
         """A part as texts and pictures, in order.
 
         Raises:
-            BadInput: it is of an unknown kind, can't be fetched, or can't be read.
+            BadInput: it is of an unknown kind, can't be fetched, can't be read, or is too much.
         """
+        pieces = await self._read(part)
+        for one in pieces:
+            self._bytes_read += len(one if isinstance(one, str) else one.data)
+        if self._bytes_read > MAX_PARTS_BYTES:
+            raise bad(str(part["type"]), f"all parts together have over {MAX_PARTS_BYTES} bytes")
+        return pieces
+
+    async def _read(self, part: Json) -> list[str | ImagePart]:
         kind = part.get("type")
         if kind == "text":
             text = part.get("text")
@@ -144,7 +154,7 @@ class PartReader:
         elif asked.file_data.startswith(("data:", "https:", "http:")):
             data = await self._bytes(asked.file_data, "file")
         else:
-            data = decoded(asked.file_data, "file")
+            data = decoded(asked.file_data, "messages: file", "messages")
         return await asyncio.to_thread(document, data, asked.filename or "document")
 
     async def _bytes(self, url: str, part: str) -> bytes:
@@ -156,7 +166,7 @@ class PartReader:
                 raise bad(part, f"{upload.filename!r} has over {limit} bytes")
             return await asyncio.to_thread(upload.path.read_bytes)
         if url.startswith("data:"):
-            data = data_of(url, part)
+            data = data_of(url, f"messages: {part}", "messages")
             if len(data) > limit:
                 raise bad(part, f"it has {len(data)} bytes; at most {limit} are taken")
             return data
@@ -181,7 +191,9 @@ class PartReader:
         path = folder / secrets.token_hex(16)
         try:
             if url.startswith("data:"):
-                await asyncio.to_thread(path.write_bytes, data_of(url, part))
+                await asyncio.to_thread(
+                    path.write_bytes, data_of(url, f"messages: {part}", "messages")
+                )
             else:
                 await fetch_file(
                     url,
@@ -245,22 +257,6 @@ def checked(kind: type[Part], part: Json, name: str) -> Part:
             for one in error.errors(include_url=False)
         ]
         raise bad(name, "; ".join(faults)) from error
-
-
-def data_of(url: str, part: str) -> bytes:
-    """The bytes of a base64 data URL."""
-    head, _, text = url.partition(",")
-    if not head.endswith(";base64"):
-        raise bad(part, "only base64 data URLs are read")
-    return decoded(text, part)
-
-
-def decoded(text: str, part: str) -> bytes:
-    """The bytes of base64 text."""
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise bad(part, f"the base64 is broken: {error}") from error
 
 
 def bad(part: str, message: str) -> BadInput:

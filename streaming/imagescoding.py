@@ -17,7 +17,6 @@ PictureFormat = Literal["png", "jpeg", "webp"]
 FORMATS: tuple[PictureFormat, ...] = ("png", "jpeg", "webp")
 MEDIA_TYPES: dict[str, str] = {f"{name}": f"image/{name}" for name in FORMATS}
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})")
-_DATA_URL = re.compile(r"data:image/[\w.+-]+;base64,(?P<data>[A-Za-z0-9+/=\s]*)")
 
 
 def encoded(
@@ -46,18 +45,7 @@ def parsed_size(size: str | None) -> tuple[int | None, int | None]:
     if size is None or size == "auto":
         return None, None
     match = _SIZE.fullmatch(size)
-    if match is None or "0" in match.groups():
+    width, height = map(int, match.groups()) if match is not None else (0, 0)
+    if not width or not height:
         raise BadInput(f"is 'WIDTHxHEIGHT' or 'auto', got {size!r:.40}", where="size", param="size")
-    return int(match[1]), int(match[2])
-
-
-def from_data_url(url: str, param: str) -> bytes:
-    """The bytes of a data URL of a picture.
-
-    Raises:
-        BadInput: it is none; other URLs are not fetched.
-    """
-    match = _DATA_URL.fullmatch(url)
-    if match is None:
-        raise BadInput("a data: URL of a picture in base64 is needed", where=param, param=param)
-    return base64.b64decode(match["data"])
+    return width, height

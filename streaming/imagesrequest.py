@@ -18,7 +18,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from ..components.errors import BadInput
 from ..components.frames import Generate
-from .imagescoding import PictureFormat, from_data_url, parsed_size
+from .dataurl import data_of
+from .imagescoding import PictureFormat, parsed_size
 from .upload import Form
 
 EFFORT = {
@@ -166,7 +167,7 @@ class EditRequest(ImageRequest):
         Raises:
             BadInput: the picture can't be read.
         """
-        return self.frame(from_data_url(self.images[0].image_url, "images"))
+        return self.frame(data_of(self.images[0].image_url, "images"))
 
 
 def impossible(asked: Mapping[str, Any]) -> list[tuple[str, str]]:

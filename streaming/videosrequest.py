@@ -9,7 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from ..components.errors import BadInput
 from ..components.frames import Generate
-from .imagescoding import from_data_url, parsed_size
+from .dataurl import data_of
+from .imagescoding import parsed_size
 from .imagesrequest import Reference, Wishes
 
 
@@ -46,7 +47,7 @@ class VideoRequest(Wishes):
         """
         width, height = parsed_size(self.size)
         if self.input_reference is not None:
-            image = from_data_url(self.input_reference.image_url, "input_reference")
+            image = data_of(self.input_reference.image_url, "input_reference")
         options: dict[str, Any] = self.options()
         if self.seconds is not None:
             options["seconds"] = self.seconds

@@ -14,7 +14,7 @@ from ...components.errors import BadInput
 from ...components.transcription import parse_options
 from ...pipelines.pipeline import Pipeline
 from ..auth import Principal
-from ..imagescoding import from_data_url
+from ..dataurl import data_of
 from ..server import makes, takes
 from ..upload import Upload
 from .database import Connection
@@ -103,7 +103,7 @@ def prompted(
     if reference is not None:
         if image is not None:
             raise BadInput("a picture came twice", param="input_reference")
-        image = from_data_url(reference.image_url, "input_reference")
+        image = data_of(reference.image_url, "input_reference")
     kept: Json = {"prompt": asked.prompt, "name": ""}
     options = asked.model_dump(
         mode="json", exclude=_APART | {"response_format"}, exclude_unset=True

@@ -21,6 +21,7 @@ from tinymodels import save
 from motet.pipelines import build
 from motet.pipelines.graph import Graph
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming import chatparts
 from motet.streaming.app import create_app
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
@@ -143,6 +144,21 @@ async def test_files_sent_along_are_named_by_parts(tmp_path: Path) -> None:
     assert "no file 'shot' came with the request" in wrong.json()["error"]["message"]
 
 
+async def test_what_parts_bring_in_is_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = png(300, 300)
+    monkeypatch.setattr(chatparts, "MAX_PARTS_BYTES", 3 * len(data))
+    part = {"type": "image_url", "image_url": {"url": "attachment:shot"}}
+    async with serving(repeating(), tmp_path) as http:
+        for count, status in ((3, 200), (4, 400)):
+            request = {"messages": [{"role": "user", "content": [part] * count}]}
+            fields, files = {"request": json.dumps(request)}, {"shot": ("shot.png", data)}
+            answer = await http.post("/v1/chat/completions", data=fields, files=files)
+            assert answer.status_code == status
+    assert "all parts together" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("part", "words"),
     [
@@ -153,7 +169,7 @@ async def test_files_sent_along_are_named_by_parts(tmp_path: Path) -> None:
         ({"type": "file", "file": {}}, "one of file_data and file_id"),
         ({"type": "file", "file": {"file_data": url(b"\0\1\2")}}, "are no picture"),
         ({"type": "file", "file": {"file_data": url(b"%PDF-1.7 broken")}}, "damaged"),
-        ({"type": "image_url", "image_url": {"url": "data:text/plain,x"}}, "only base64"),
+        ({"type": "image_url", "image_url": {"url": "data:text/plain,x"}}, "no data URL"),
         (
             {"type": "video_url", "video_url": {"url": "https://10.0.0.1/a.mp4"}},
             "not a public one",
