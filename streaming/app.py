@@ -18,6 +18,7 @@ from . import (
     admin,
     audio,
     chat,
+    described,
     embeddings,
     images,
     operate,
@@ -68,9 +69,16 @@ def create_app(server: Server) -> FastAPI:
             yield
             server.stopping.set()
 
-    app = FastAPI(title="Motet", lifespan=lifespan, docs_url="/docs", redoc_url=None)
+    app = FastAPI(
+        title="Motet",
+        lifespan=lifespan,
+        docs_url="/docs",
+        redoc_url=None,
+        responses=problems.ANY,
+    )
     app.state.server = server
     problems.install(app)
+    described.install(app)
     settings = server.settings
     app.add_middleware(Bounded, limit_bytes=settings.max_body_bytes)
     if settings.allow_origins:

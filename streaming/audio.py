@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
@@ -18,18 +17,26 @@ from ..components.media import probe
 from ..components.transcription import kind_of
 from ..pipelines.pipeline import Pipeline
 from .audioformats import delta, done, render, sse
-from .audiorequest import AudioRequest, TranslationRequest, parse, write_references
+from .audiorequest import AudioRequest, TranslationRequest, parse
 from .auth import Principal
+from .described import FILE, answers, body, fields
 from .hangup import while_connected
-from .problems import of_error
+from .problems import errors, of_error
+from .references import references
 from .server import Server, principal_of, server_of
 from .streamed import Streamed
 from .upload import received
 
 router = APIRouter()
+_TEXTS = ("application/json", "text/plain", "application/x-subrip", "text/vtt")
 
 
-@router.post("/v1/audio/transcriptions", response_model=None)
+@router.post(
+    "/v1/audio/transcriptions",
+    response_model=None,
+    openapi_extra=body(form=fields(AudioRequest, file=FILE)),
+    responses={200: answers(*_TEXTS, "text/event-stream"), **errors(413)},
+)
 async def transcriptions(
     request: Request,
     server: Annotated[Server, Depends(server_of)],
@@ -39,7 +46,12 @@ async def transcriptions(
     return await _answer(request, server, asker, AudioRequest, "transcribe")
 
 
-@router.post("/v1/audio/translations", response_model=None)
+@router.post(
+    "/v1/audio/translations",
+    response_model=None,
+    openapi_extra=body(form=fields(TranslationRequest, file=FILE)),
+    responses={200: answers(*_TEXTS), **errors(413)},
+)
 async def translations(
     request: Request,
     server: Annotated[Server, Depends(server_of)],
@@ -59,11 +71,10 @@ async def _answer(
         )
         asked = parse(form, kind)
         upload = form.file("file")
-        references = await asyncio.to_thread(write_references, asked, folder)
-        stack.push_async_callback(_remove, list(references.values()))
+        speakers = await stack.enter_async_context(references(asked, folder))
         await asyncio.to_thread(probe, upload.path, upload.filename)
         pipeline = server.find(asked.model, accepts=["MediaFile"], emits=["Segment"])
-        file = MediaFile(str(upload.path), upload.filename, asked.options(references, task))
+        file = MediaFile(str(upload.path), upload.filename, asked.options(speakers, task))
         run = pipeline.ask(file, key=asker.name, priority=asker.priority)
         if asked.stream:
             # The files live until the stream ends, which is after this function returns.
@@ -71,13 +82,8 @@ async def _answer(
             events = _events(run, asked)
             return Streamed(events, "text/event-stream", events.aclose, files.aclose)
         transcript = await while_connected(request, _transcript(run, pipeline))
-    body, media_type = render(transcript, asked)
-    return Response(body, media_type=media_type)
-
-
-async def _remove(paths: list[str]) -> None:
-    for path in paths:
-        await asyncio.to_thread(Path(path).unlink, missing_ok=True)
+    text, media_type = render(transcript, asked)
+    return Response(text, media_type=media_type)
 
 
 async def _transcript(run: AsyncGenerator[Frame], pipeline: Pipeline) -> dict[str, Any]:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import re
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -25,8 +20,6 @@ _LISTS = {
     "known_speaker_names",
     "known_speaker_references",
 }
-_DATA_URL = re.compile(r"data:[\w./+-]*(;[\w=.+-]+)*;base64,(?P<data>.*)", re.DOTALL)
-_REFERENCE_BYTES = 12 * 1024 * 1024
 
 
 class ServerVad(BaseModel):
@@ -113,15 +106,25 @@ class AudioRequest(BaseModel):
         return options
 
 
+_TRANSLATED = ("model", "prompt", "response_format", "temperature", "beam_size")
+
+
+def _fewer(schema: dict[str, Any]) -> None:
+    known = schema["properties"]
+    schema["properties"] = {name: known[name] for name in _TRANSLATED}
+    known["response_format"]["enum"].remove("diarized_json")
+
+
 class TranslationRequest(AudioRequest):
     """`/v1/audio/translations` takes less: no speakers, no streaming, the target is English."""
 
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_fewer)
+
     @model_validator(mode="after")
     def _less(self) -> TranslationRequest:
-        allowed = {"model", "prompt", "response_format", "temperature", "beam_size"}
-        extra = sorted(self.model_fields_set - allowed)
+        extra = sorted(self.model_fields_set.difference(_TRANSLATED))
         if extra:
-            raise ValueError(f"translations take {', '.join(sorted(allowed))}; got {extra}")
+            raise ValueError(f"translations take {', '.join(sorted(_TRANSLATED))}; got {extra}")
         if self.response_format == "diarized_json":
             raise ValueError("translations can't be diarized_json")
         return self
@@ -172,32 +175,3 @@ def _bad(error: ValidationError) -> BadInput:
         said.append(f"{place}: {flaw['msg']}{hint}" if place else flaw["msg"])
     first = error.errors(include_url=False)[0]["loc"]
     return BadInput("; ".join(said), param=str(first[0]) if first else None)
-
-
-def write_references(request: AudioRequest, folder: Path) -> dict[str, str]:
-    """Known speakers' recordings, decoded from their data URLs into files in `folder`.
-
-    Raises:
-        BadInput: one is no data URL with base64, is too large, or a name stands twice.
-    """
-    param = "known_speaker_references"
-    if len(set(request.known_speaker_names)) < len(request.known_speaker_names):
-        raise BadInput("a name stands twice", where=param, param="known_speaker_names")
-    written: dict[str, str] = {}
-    pairs = zip(request.known_speaker_names, request.known_speaker_references, strict=True)
-    for name, url in pairs:
-        match = _DATA_URL.fullmatch(url)
-        if match is None or len(url) > _REFERENCE_BYTES:
-            raise BadInput(
-                f"of {name!r} is no data URL with base64 under 12 MB", where=param, param=param
-            )
-        try:
-            data = base64.b64decode(match["data"], validate=True)
-        except binascii.Error as error:
-            raise BadInput(
-                f"of {name!r} is no base64: {error}", where=param, param=param
-            ) from error
-        path = folder / f"voice-{secrets.token_hex(16)}"
-        path.write_bytes(data)
-        written[name] = str(path)
-    return written

@@ -22,6 +22,7 @@ from .adapters import chosen
 from .auth import Principal
 from .chatparts import PartReader
 from .chatrequest import ChatRequest
+from .described import answers, body, request_with
 from .hangup import while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
@@ -96,7 +97,12 @@ def token_logprob(token: str, value: float) -> Json:
     return {"token": token, "logprob": value, "bytes": list(token.encode())}
 
 
-@router.post("/v1/chat/completions", response_model=None)
+@router.post(
+    "/v1/chat/completions",
+    response_model=None,
+    openapi_extra=body(json=ChatRequest, form=request_with(ChatRequest)),
+    responses={200: answers("application/json", "text/event-stream")},
+)
 async def complete(
     request: Request,
     server: Annotated[Server, Depends(server_of)],

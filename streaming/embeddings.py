@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..components.frames import Embedding, TextInput
 from .auth import Principal
+from .described import answers
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -64,7 +65,7 @@ class EmbeddingRequest(BaseModel):
         ]
 
 
-@router.post("/v1/embeddings", response_model=None)
+@router.post("/v1/embeddings", response_model=None, responses={200: answers("application/json")})
 async def embed(
     body: EmbeddingRequest,
     server: Annotated[Server, Depends(server_of)],

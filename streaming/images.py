@@ -15,11 +15,13 @@ from fastapi.responses import JSONResponse, Response
 from ..components.errors import BadInput, ComponentFailed, MotetError
 from ..components.frames import Frame, Generate, Image, Progress, VideoClip
 from ..pipelines.pipeline import Pipeline
+from . import described
 from .auth import Principal
+from .described import answers
 from .hangup import while_connected
 from .imagescoding import MEDIA_TYPES, as_base64, encoded
 from .imagesrequest import EditRequest, ImageRequest, from_form, validated
-from .problems import of_error
+from .problems import errors, of_error
 from .server import Server, principal_of, server_of, takes
 from .streamed import Streamed
 from .upload import Form, received
@@ -31,13 +33,23 @@ Ours = Annotated[Server, Depends(server_of)]
 IMAGE_BYTES = 50 * 1024 * 1024
 
 
-@router.post("/v1/images/generations", response_model=None)
+_ANSWERS = answers("application/json", "text/event-stream")
+
+
+@router.post("/v1/images/generations", response_model=None, responses={200: _ANSWERS})
 async def generate(request: Request, body: ImageRequest, server: Ours, asker: Asker) -> Response:
     """Make pictures from words. Hanging up stops the work."""
     return await answer(request, server, asker, body, body.frame(), "image_generation")
 
 
-@router.post("/v1/images/edits", response_model=None)
+@router.post(
+    "/v1/images/edits",
+    response_model=None,
+    openapi_extra=described.body(
+        json=EditRequest, form=described.fields(ImageRequest, image=described.FILE)
+    ),
+    responses={200: _ANSWERS, **errors(413)},
+)
 async def edit(request: Request, server: Ours, asker: Asker) -> Response:
     """Make pictures from words and a picture, which `strength` says how much to change: from a form
     with a file, or from JSON with a data: URL."""

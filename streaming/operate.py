@@ -15,7 +15,9 @@ from ..pipelines.runtimes.base import NodeStatus
 from ..pipelines.versions import Versions
 from .adapters import adapters_of
 from .auth import Principal
+from .described import answers
 from .metrics import CONTENT_TYPE, own_nodes
+from .problems import errors, problem
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -29,7 +31,7 @@ async def alive() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={200: answers("application/json")})
 async def ready(server: Ours) -> JSONResponse:
     """Whether every pipeline takes work now; 503 while loading, draining or broken. `down` names
     tasks of the server that don't work; `/v1/status` says why."""
@@ -39,7 +41,7 @@ async def ready(server: Ours) -> JSONResponse:
     return JSONResponse(body, 200 if server.ready else 503)
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=Response, responses={200: answers("text/plain")})
 async def metrics(server: Ours, asker: Asker) -> Response:
     """Prometheus' text format."""
     return Response(server.metrics.text(), media_type=CONTENT_TYPE)
@@ -135,12 +137,10 @@ def names(server: Server) -> list[str]:
     ]
 
 
-@router.get("/v1/models/{name}")
+@router.get("/v1/models/{name}", responses={200: answers("application/json"), **errors(404)})
 async def model(name: str, server: Ours, asker: Asker) -> JSONResponse:
     """One pipeline as OpenAI describes a model."""
     if name not in names(server):
-        from .problems import problem
-
         known = ", ".join(server.pipelines)
         return problem(404, f"model {name!r} is unknown; known: {known}", "model_not_found")
     return JSONResponse(as_model(name))

@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from ..components.errors import BadInput, MotetError, Overloaded
 from .hangup import HungUp
@@ -36,7 +37,38 @@ STATUS = {
 }
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What an `OSError` says of a disk that is full, or full for us."""
+NO_SPACE = 507
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class Told(TypedDict):
+    """What is wrong: for people, by kind, in which field, and as a stable code."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class Problem(TypedDict):
+    """The body of every error."""
+
+    error: Told
+
+
+def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that may answer so, beside what any route may."""
+    codes = {status: [code for code, one in STATUS.items() if one == status] for status in statuses}
+    return {
+        status: {"model": Problem, "description": " or ".join(found) or "no_space"}
+        for status, found in codes.items()
+    }
+
+
+ANY: dict[int | str, dict[str, Any]] = {
+    **errors(400, 401, 403, 429, 503),
+    "default": {"model": Problem, "description": "any other error"},
+}
 
 
 def problem(
@@ -54,8 +86,9 @@ def problem(
         headers["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    error = {"message": message, "type": kind, "param": param, "code": code}
-    return JSONResponse({"error": error}, status, headers)
+    told: Told = {"message": message, "type": kind, "param": param, "code": code}
+    body: Problem = {"error": told}
+    return JSONResponse(body, status, headers)
 
 
 def of_error(error: MotetError) -> JSONResponse:
@@ -105,7 +138,7 @@ def install(app: FastAPI) -> None:
         if error.errno not in FULL:
             raise error
         logger.error("%s %r: %s", request.method, request.url.path, error)
-        return problem(507, f"the server can't keep it: {error.strerror}", "no_space")
+        return problem(NO_SPACE, f"the server can't keep it: {error.strerror}", "no_space")
 
     @app.exception_handler(Exception)
     async def unknown(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]

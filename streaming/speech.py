@@ -19,6 +19,7 @@ from ..components.frames import Audio, Frame, TextDelta
 from ..components.media_mix import Resampler
 from ..components.media_write import MEDIA_TYPES, AudioFormat, SpeechEncoder
 from .auth import Principal
+from .described import answers
 from .hangup import while_connected
 from .problems import of_error
 from .server import Server, principal_of, server_of
@@ -53,7 +54,11 @@ class SpeechRequest(BaseModel):
     stream_format: Literal["audio", "sse"] = "audio"
 
 
-@router.post("/v1/audio/speech", response_model=None)
+@router.post(
+    "/v1/audio/speech",
+    response_class=Response,
+    responses={200: answers(*MEDIA_TYPES.values(), "text/event-stream")},
+)
 async def speech(
     request: Request,
     body: SpeechRequest,

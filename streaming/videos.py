@@ -11,17 +11,20 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.responses import FileResponse
 
+from . import described
 from .auth import Principal
+from .described import answers
 from .images import IMAGE_BYTES, chosen, json_of, makers, picture_of
 from .imagesrequest import from_form
 from .jobs.door import JobsDoor, has_jobs
+from .problems import errors
 from .server import Server, principal_of, server_of
 from .upload import Form, received
 from .videosrequest import RemixRequest, VideoRequest
 from .videostasks import VideoTasks
 from .videostore import NotFound, NotReady, Variant, Video, VideoStore
 
-router = APIRouter()
+router = APIRouter(responses=errors(404))
 Json = dict[str, Any]
 TYPES = {"video": "video/mp4", "thumbnail": "image/webp", "spritesheet": "image/jpeg"}
 
@@ -90,7 +93,14 @@ async def opened(app: FastAPI, jobs: JobsDoor) -> AsyncGenerator[None]:
         yield
 
 
-@router.post("/v1/videos")
+@router.post(
+    "/v1/videos",
+    openapi_extra=described.body(
+        json=VideoRequest,
+        form=described.fields(VideoRequest, needed=False, input_reference=described.FILE),
+    ),
+    responses=errors(413),
+)
 async def create(request: Request, server: Ours, store: Store, asker: Asker) -> Json:
     """Ask for a clip, by JSON or a form; the answer comes at once, the clip later."""
     kind = request.headers.get("content-type", "")
@@ -155,7 +165,11 @@ async def watched(store: Store, asker: Asker, video_id: str) -> Json:
     return shape(await store.get(video_id, asker.name))
 
 
-@router.get("/v1/videos/{video_id}/content", response_model=None)
+@router.get(
+    "/v1/videos/{video_id}/content",
+    response_class=FileResponse,
+    responses={200: answers(*TYPES.values()), 206: answers(*TYPES.values()), **errors(409)},
+)
 async def content(
     store: Store, asker: Asker, video_id: str, variant: Variant = "video"
 ) -> FileResponse:
@@ -175,7 +189,7 @@ async def deleted(store: Store, asker: Asker, video_id: str) -> Json:
     return {"id": video_id, "object": "video.deleted", "deleted": True}
 
 
-@router.post("/v1/videos/{video_id}/remix")
+@router.post("/v1/videos/{video_id}/remix", openapi_extra=described.body(json=RemixRequest))
 async def remix(request: Request, server: Ours, store: Store, asker: Asker, video_id: str) -> Json:
     """The same request with other words; with the same seed, so that what can stay does."""
     body: RemixRequest = await json_of(request, RemixRequest)

@@ -10,6 +10,7 @@ from ..components.errors import BadInput, MotetError
 from ..components.frames import TextDelta, Voice
 from ..pipelines.pipeline import Pipeline
 from .auth import Principal
+from .problems import errors
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -66,7 +67,7 @@ async def listed(server: Ours, asker: Asker) -> Json:
     }
 
 
-@router.get("/v1/audio/voices/{voice_id}")
+@router.get("/v1/audio/voices/{voice_id}", responses=errors(404))
 async def one(server: Ours, asker: Asker, voice_id: str) -> Json:
     """A voice by its id, which is what `voice` takes.
 
@@ -80,7 +81,7 @@ async def one(server: Ours, asker: Asker, voice_id: str) -> Json:
     return found[voice_id]
 
 
-@router.post("/v1/audio/voices")
+@router.post("/v1/audio/voices", include_in_schema=False)
 async def create(asker: Asker) -> Json:
     """Refused: no engine here makes voices of recordings or prompts."""
     raise BadInput(

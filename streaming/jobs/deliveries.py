@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import cast
 
 from .database import Database
+from .shapes import AttemptShape, DeliveryShape, DeliveryState
 from .store import NotFound
 
-State = Literal["pending", "delivered", "failed"]
-_OF_STATE: dict[State | None, bytes] = {
+_OF_STATE: dict[DeliveryState | None, bytes] = {
     None: b"",
     "pending": b" AND state = 'pending'",
     "delivered": b" AND state = 'delivered'",
@@ -24,7 +24,7 @@ class Deliveries:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def log_of(self, delivery: str, owner: str) -> list[dict[str, Any]] | None:
+    async def log_of(self, delivery: str, owner: str) -> list[AttemptShape] | None:
         """Every attempt of a delivery; None if there is no such delivery of this owner."""
         rows = await self._database.execute(
             "SELECT l.attempt, l.at, l.request, l.status, l.response, l.error, l.latency_ms"
@@ -32,17 +32,18 @@ class Deliveries:
             " WHERE d.id = %s AND d.owner = %s ORDER BY l.attempt",
             (delivery, owner),
         )
-        return [row for row in rows if row["attempt"] is not None] if rows else None
+        made = [row for row in rows if row["attempt"] is not None]
+        return cast("list[AttemptShape]", made) if rows else None
 
     async def many(
         self,
         owner: str,
         *,
-        state: State | None,
+        state: DeliveryState | None,
         endpoint: str | None,
         after: str | None,
         limit: int,
-    ) -> list[dict[str, Any]]:
+    ) -> list[DeliveryShape]:
         """Deliveries of an owner, the newest first; state "failed" is the dead letter box.
 
         Raises:
@@ -68,7 +69,7 @@ class Deliveries:
             raise NotFound(
                 f"no delivery {after!r:.80} to go on behind; begin the list again", where="after"
             )
-        return rows
+        return cast("list[DeliveryShape]", rows)
 
     async def replay(
         self,

@@ -136,12 +136,12 @@ def install(app: FastAPI) -> None:
     if can_run():
         from psycopg import DataError, OperationalError
 
-        from . import routes, webhookroutes
+        from . import making, routes, webhookroutes
 
         app.add_exception_handler(DataError, unkept)
         app.add_exception_handler(OperationalError, away)
-        app.include_router(routes.router)
-        app.include_router(webhookroutes.router)
+        for door in (making, routes, webhookroutes):
+            app.include_router(door.router)
     else:
         app.include_router(closed)
 

@@ -8,7 +8,8 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from .database import Database
-from .store import LEAN, Fenced, Job, Json
+from .requests import CancelRequest
+from .store import LEAN, Fenced, Job, Json, State
 
 DELIVERIES_DAYS = 30
 _ENDED = b"WITH ended AS ("
@@ -25,6 +26,7 @@ _TOLD = b"""
                     'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
                 'data', json_build_object('id', ended.id, 'object', 'job',
                     'pipeline', ended.pipeline, 'state', ended.state,
+                    'input', json_build_object('name', left(ended.input ->> 'name', 255)),
                     'metadata', ended.metadata, 'error', ended.error,
                     'url', CASE WHEN starts_with(ended.id, 'video_') THEN '/v1/videos/'
                         ELSE '/v1/jobs/' END || ended.id)
@@ -47,7 +49,7 @@ to be replayed. (OFFSET 0: a message has one id, made once.)"""
 
 
 async def finish(
-    database: Database, job: Job, state: str, *, result: Json | None = None, error: Any = None
+    database: Database, job: Job, state: State, *, result: Json | None = None, error: Any = None
 ) -> None:
     """End a job that this worker runs, and note its event, by one statement.
 
@@ -76,28 +78,31 @@ async def finish(
         raise Fenced("taken over, cancelled or deleted", where=job.id)
 
 
-async def cancel(database: Database, job_id: str, owner: str) -> Job | None:
-    """Cancel a job unless it is over: it counts as cancelled at once, and its worker is fenced off.
+async def cancel(database: Database, owner: str, wanted: CancelRequest, most: int) -> list[Job]:
+    """Cancel jobs of an owner that aren't over, the oldest first; those that were, without results.
 
-    None if there is no such job of this owner.
+    They count as cancelled at once, and whoever runs them is fenced off.
     """
-    asked = {"id": job_id, "owner": owner}
-    rows = await database.execute(
+    query = (
         _ENDED
         + b"""
         UPDATE motet_jobs SET state = 'cancelled', attempt = attempt + 1,
             finished_at = now(), expires_at = now() + make_interval(secs => retention_s)
-        WHERE id = %(id)s AND owner = %(owner)s AND state IN ('queued', 'running') RETURNING *
-        """
+        WHERE state IN ('queued', 'running') AND id IN (SELECT id FROM motet_jobs
+            WHERE owner = %(owner)s AND state IN ('queued', 'running')"""
+        + (b" AND id = ANY(%(ids)s)" if wanted.ids else b"")
+        + (b" AND state = %(state)s" if wanted.state else b"")
+        + (b" AND pipeline = %(pipeline)s" if wanted.pipeline else b"")
+        + (b" AND metadata @> %(metadata)s" if wanted.metadata else b"")
+        + b" ORDER BY created_at LIMIT %(most)s) RETURNING *"
         + _TOLD
-        + b"SELECT * FROM ended",
-        asked,
+        + b"SELECT "
+        + LEAN
+        + b" FROM ended"
     )
-    if not rows:
-        rows = await database.execute(
-            b"SELECT " + LEAN + b" FROM motet_jobs WHERE id = %(id)s AND owner = %(owner)s", asked
-        )
-    return Job(**rows[0]) if rows else None
+    asked = wanted.model_dump() | {"metadata": Jsonb(wanted.metadata)}
+    rows = await database.execute(query, {**asked, "owner": owner, "most": most})
+    return [Job(**row) for row in rows]
 
 
 async def delete(database: Database, job_id: str, owner: str) -> Job | None:

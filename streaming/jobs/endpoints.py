@@ -5,13 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from psycopg.types.json import Jsonb
 
 from ...components.errors import MotetError
 from ..webhooks import new_secret, secret_bytes
 from .database import Connection, Database
+from .shapes import EndpointShape
 
 MOST = 50
 MOST_SECRETS = 8
@@ -62,7 +63,7 @@ class Endpoints:
 
     async def add(
         self, owner: str, url: str, events: Sequence[str], secret: str | None
-    ) -> dict[str, Any]:
+    ) -> EndpointShape:
         """A new endpoint, with its secret, which is shown this once.
 
         Raises:
@@ -90,9 +91,9 @@ class Endpoints:
             row = await cursor.fetchone()
         if row is None:
             raise TooMany(f"there are {MOST} webhook endpoints already", where="webhooks")
-        return {**row, "secret": secret}
+        return _shown({**row, "secret": secret})
 
-    async def many(self, owner: str) -> list[dict[str, Any]]:
+    async def many(self, owner: str) -> list[EndpointShape]:
         """All of an owner, without their secrets and without those of single requests."""
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
@@ -100,7 +101,7 @@ class Endpoints:
                 " WHERE owner = %s AND NOT once ORDER BY created_at, id",
                 (owner,),
             )
-            return list(await cursor.fetchall())
+            return [_shown(row) for row in await cursor.fetchall()]
 
     async def has(self, owner: str, endpoint: str) -> bool:
         """Whether there is such an endpoint of this owner."""
@@ -161,3 +162,7 @@ class Endpoints:
                 (Jsonb([{"secret": secret, "until": None}, *older]), endpoint),
             )
         return secret
+
+
+def _shown(row: dict[str, Any]) -> EndpointShape:
+    return cast("EndpointShape", {"object": "webhook_endpoint", **row})

@@ -41,7 +41,7 @@ async def generate(
     - `await jobs.store.many(owner, ids=None, state=None, after=None, limit=n, pipelines=[…])` lists
       them, the newest first; `after` is an id.
     - `await jobs.delete(job_id, owner)` removes it with its files, stopping it where it runs;
-      `await jobs.cancel(job_id, owner)` only stops it. None: there is no such job of that owner.
+      None: there is no such job of that owner.
 
     Raises:
         BadInput: the picture came twice, or is none.

@@ -86,12 +86,12 @@ class Queue:
         ]
         await self._app.job_manager.batch_defer_jobs_async(waiting, connection=connection)
 
-    async def abort(self, job_id: str) -> None:
-        """Have whoever runs the job stop now; a queued one never begins."""
+    async def abort(self, ids: Sequence[str]) -> None:
+        """Have whoever runs these jobs stop now; queued ones never begin."""
         await self._database.execute(
             "SELECT procrastinate_cancel_job_v1(id, true, true) FROM procrastinate_jobs"
-            " WHERE lock = %s AND status IN ('todo', 'doing')",
-            (job_id,),
+            " WHERE lock = ANY(%s) AND status IN ('todo', 'doing')",
+            (list(ids),),
         )
 
     async def serve(self, work: Work, forget: Forget, upkeep: Upkeep, *, concurrency: int) -> None:

@@ -1,4 +1,4 @@
-"""What clients ask of `/v1/jobs` and `/v1/webhooks`, and the shapes they get."""
+"""What clients ask of `/v1/jobs` and `/v1/webhooks`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ..auth import MOST_PRIORITY
-from .store import Job, Json
+from .store import Json
 
 DAY_S = 86_400.0
 MOST_METADATA = 8192
@@ -68,6 +68,23 @@ class Notify(BaseModel):
         return self
 
 
+_EXAMPLES: list[Any] = [
+    {
+        "pipeline": "transcribe",
+        "input": {"url": "https://example.org/talk.mp3"},
+        "options": {"language": "en", "speakers": True},
+        "metadata": {"episode": "12"},
+        "webhook": {"url": "https://example.org/hook"},
+    },
+    {
+        "pipeline": "transcribe",
+        "inputs": [{"url": "https://example.org/1.mp3"}, {"url": "https://example.org/2.mp3"}],
+        "priority": -10,
+        "retention_s": 86400,
+    },
+]
+
+
 class JobRequest(BaseModel):
     """The body of `POST /v1/jobs`, or its `request` field where files come along.
 
@@ -76,7 +93,7 @@ class JobRequest(BaseModel):
     the key allows (None: that of the key). Results are kept for `retention_s` after the end.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": _EXAMPLES})
 
     pipeline: str = "transcribe"
     input: JobInput | None = None
@@ -98,10 +115,40 @@ class JobRequest(BaseModel):
         return metadata
 
 
+class CancelRequest(BaseModel):
+    """The body of `POST /v1/jobs/cancel`: these jobs, or all that fit what is given, as far as they
+    aren't over. A job fits `metadata` if it has all of it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"ids": ["job_2a"]}, {"pipeline": "transcribe", "state": "queued"}]
+        },
+    )
+
+    ids: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
+    state: Literal["queued", "running"] | None = None
+    pipeline: str | None = None
+    metadata: dict[str, str] | None = Field(default=None, min_length=1, max_length=50)
+    all: bool = False
+
+    @model_validator(mode="after")
+    def _some(self) -> CancelRequest:
+        given = self.ids or self.state or self.pipeline or self.metadata
+        if bool(given) == self.all:
+            raise ValueError("ids, state, pipeline or metadata are needed, or else all: true")
+        return self
+
+
 class EndpointRequest(BaseModel):
     """The body of `POST /v1/webhooks`. No `events` means all of them."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"url": "https://example.org/hook", "events": ["job.completed"]}]
+        },
+    )
 
     url: str = Field(max_length=2048)
     events: list[Literal["job.completed", "job.failed", "job.cancelled"]] = Field(
@@ -113,7 +160,9 @@ class EndpointRequest(BaseModel):
 class ReplayRequest(BaseModel):
     """Deliveries to send again: by id, or all of a range of time, of one endpoint or all."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"since": "2026-01-31T12:00:00Z"}]}
+    )
 
     ids: list[str] | None = Field(default=None, min_length=1, max_length=1000)
     since: datetime | None = None
@@ -136,38 +185,3 @@ class RotateRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     overlap_s: float = Field(default=DAY_S, ge=0, le=30 * DAY_S)
-
-
-def job_json(job: Job, *, result: bool = False) -> Json:
-    """A job as clients see it; the result only where it is asked for, since it may be large."""
-    fraction = job.done / job.total if job.total else (1.0 if job.state == "completed" else 0.0)
-    shape: Json = {
-        "id": job.id,
-        "object": "job",
-        "pipeline": job.pipeline,
-        "state": job.state,
-        "priority": job.priority,
-        "input": {
-            key: job.input[key] for key in ("name", "url", "path", "prompt") if key in job.input
-        },
-        "options": job.options,
-        "metadata": job.metadata,
-        "progress": {"done": job.done, "total": job.total, "fraction": round(fraction, 4)},
-        "attempt": job.attempt,
-        "error": job.error,
-        "created_at": job.created_at.isoformat(),
-        "started_at": job.started_at.isoformat() if job.started_at else None,
-        "finished_at": job.finished_at.isoformat() if job.finished_at else None,
-        "expires_at": job.expires_at.isoformat() if job.expires_at else None,
-    }
-    return shape | ({"result": _result(job)} if result else {})
-
-
-def _result(job: Job) -> Json | None:
-    """The result, its files with the path that each is fetched from."""
-    if job.result is None or "files" not in job.result:
-        return job.result
-    files = [
-        {**file, "url": f"/v1/jobs/{job.id}/result/{file['name']}"} for file in job.result["files"]
-    ]
-    return {**job.result, "files": files}

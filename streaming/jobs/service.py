@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -20,10 +20,13 @@ from .endpoints import Endpoints
 from .inputs import Inputs
 from .outbox import Outbox
 from .queue import Queue
+from .requests import CancelRequest
 from .results import Results
 from .stopping import end, end_gently
 from .store import Job, JobStore
 from .work import Work
+
+_AT_ONCE = 1000
 
 
 class Jobs:
@@ -82,25 +85,31 @@ class Jobs:
             await end(tasks)
             await self.database.close()
 
-    async def cancel(self, job_id: str, owner: str) -> Job | None:
-        """Cancel a job, stopping it where it runs; one that is over stays as it is.
+    async def cancel(self, owner: str, wanted: CancelRequest) -> list[str]:
+        """Cancel jobs of an owner, stopping them where they run; the ids of those that were.
 
-        None: there is no such job of this owner.
+        Those that are over stay as they are. Many are cancelled by and by.
         """
-        job = await cancel(self.database, job_id, owner)
-        if job is not None and job.state == "cancelled":
+        ids: list[str] = []
+        while found := await cancel(self.database, owner, wanted, _AT_ONCE):
             self.outbox.wake()
-            await self.queue.abort(job.id)
-            await asyncio.to_thread(self.forget, job)
-        return job
+            await self._stop(found)
+            ids += [job.id for job in found]
+            if len(found) < _AT_ONCE:
+                break
+        return ids
 
     async def delete(self, job_id: str, owner: str) -> Job | None:
         """Remove a job and everything kept of it, stopping it where it runs. None: no such."""
         job = await delete(self.database, job_id, owner)
         if job is not None:
-            await self.queue.abort(job.id)
-            await asyncio.to_thread(self.forget, job)
+            await self._stop([job])
         return job
+
+    async def _stop(self, jobs: Sequence[Job]) -> None:
+        await self.queue.abort([job.id for job in jobs])
+        for job in jobs:
+            await asyncio.to_thread(self.forget, job)
 
     def forget(self, job: Job) -> None:
         """Remove the files of a job: what it got and what it made. Blocks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from psycopg.types.json import Jsonb
 
@@ -40,7 +40,8 @@ WITH made AS (
 )
 SELECT made.* FROM made, queued
 """
-FINAL = ("completed", "failed", "cancelled")
+State = Literal["queued", "running", "completed", "failed", "cancelled"]
+FINAL: tuple[State, ...] = ("completed", "failed", "cancelled")
 Json = dict[str, Any]
 
 
@@ -64,7 +65,7 @@ class Job:
     id: str
     owner: str
     pipeline: str
-    state: str
+    state: State
     priority: int
     input: Json
     options: Json
@@ -154,7 +155,7 @@ class JobStore:
         owner: str,
         *,
         ids: Sequence[str] | None,
-        state: str | None,
+        state: State | None,
         after: str | None,
         limit: int,
         pipelines: Sequence[str] | None = None,

@@ -22,6 +22,7 @@ from ...components.errors import BadInput, MotetError, Overloaded
 from ..admission import Admission
 from ..auth import Principal
 from ..callers import Caller
+from ..described import answers
 from ..offer import pipeline_for
 from ..realtime.driver import Conversing
 from ..realtime.protocol import RealtimeProtocol
@@ -59,7 +60,12 @@ def router(
         caller = Caller(principal, pipeline.name, door=DOOR, wrap=wrapping(spoken))
         await hold(websocket, server, pipeline, caller, ticket)
 
-    @routes.post("/telephony/twilio")
+    @routes.post(
+        "/telephony/twilio",
+        response_class=Response,
+        openapi_extra={"requestBody": {"content": {"application/x-www-form-urlencoded": {}}}},
+        responses={200: answers("text/xml")},
+    )
     async def answer_twilio(  # pyright: ignore[reportUnusedFunction]
         request: Request, ours: Annotated[Server, Depends(server_of)]
     ) -> Response:

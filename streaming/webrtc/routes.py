@@ -15,10 +15,11 @@ from starlette.types import Message
 from ...components.errors import BadInput, MissingRequirement, MotetError, Overloaded
 from ..admission import Admission
 from ..callers import Caller, identify
+from ..described import answers, as_text, body
 from ..events import SessionPatch, invalid
 from ..fetch import TooLarge
 from ..offer import pipeline_for
-from ..problems import problem
+from ..problems import errors, problem
 from ..realtime.faults import ClientError
 from ..server import Principal, Server, principal_of
 from .calls import Calls
@@ -27,6 +28,12 @@ from .ice import ice_servers
 DOOR = "webrtc"
 MAX_BODY_BYTES = 1 << 20
 """The offer, and a session with its instructions and tools."""
+
+_FORM = {
+    "type": "object",
+    "properties": {"sdp": {"type": "string"}, "session": as_text(SessionPatch)},
+    "required": ["sdp"],
+}
 
 Asker = Annotated[Principal, Depends(principal_of)]
 
@@ -40,7 +47,13 @@ def router(server: Server, admission: Admission, calls: Calls) -> APIRouter:
     ice_servers(server.settings.ice_servers)
     routes = APIRouter(tags=["realtime"])
 
-    @routes.post("/v1/realtime/calls", status_code=201, response_class=Response)
+    @routes.post(
+        "/v1/realtime/calls",
+        status_code=201,
+        response_class=Response,
+        openapi_extra=body(form=_FORM, sdp=True),
+        responses={201: answers("application/sdp"), **errors(413)},
+    )
     async def create(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         """Begin a call: an offer as `application/sdp`, or a form of `sdp` and `session`."""
         try:
@@ -51,7 +64,9 @@ def router(server: Server, admission: Admission, calls: Calls) -> APIRouter:
         where = {"Location": f"/v1/realtime/calls/{call_id}"}
         return Response(answer, 201, where, media_type="application/sdp")
 
-    @routes.post("/v1/realtime/calls/{call_id}/hangup", response_class=Response)
+    @routes.post(
+        "/v1/realtime/calls/{call_id}/hangup", response_class=Response, responses=errors(404)
+    )
     async def hang_up(call_id: str, asker: Asker) -> Response:  # pyright: ignore[reportUnusedFunction]
         """End a call, by the key that made it."""
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,7 @@ from fastapi import FastAPI, Request, Response
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
 from motet.streaming.app import create_app
+from motet.streaming.keyfile import StoredKey, digest, write_keys
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 
@@ -48,11 +50,13 @@ class Receiver:
 async def server(
     url: str, folder: Path, *, loopback: bool = True
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a server without endpoints, whose jobs do nothing."""
+    """A client of a server whose jobs do nothing; its key is a new one, with nothing of its own."""
+    keys = folder / "keys.json"
+    write_keys(keys, [StoredKey(secrets.token_hex(8), digest("mk-x"))])
     node = {"use": "jobfakes:Nothing"}
     spec = {"name": "nothing", "nodes": {"work": node}, "edges": ["input -> work -> output"]}
     settings = Settings(
-        data_dir=folder, database_url=url, allow_loopback_urls=loopback, api_keys=("mk-x",)
+        data_dir=folder, database_url=url, allow_loopback_urls=loopback, keys_file=keys
     )
     app = create_app(Server.make([build(PipelineSpec.model_validate(spec))], settings))
     headers = {"authorization": "Bearer mk-x"}
@@ -61,8 +65,6 @@ async def server(
         async with httpx.AsyncClient(
             transport=transport, base_url="http://localhost", headers=headers, timeout=30
         ) as http:
-            for endpoint in (await http.get("/v1/webhooks")).json()["data"]:
-                await http.delete(f"/v1/webhooks/{endpoint['id']}")
             yield http
 
 

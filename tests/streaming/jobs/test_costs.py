@@ -20,6 +20,7 @@ from psycopg.rows import dict_row
 from motet.streaming.jobs import ending, outbox, queue
 from motet.streaming.jobs.database import Database
 from motet.streaming.jobs.deliveries import Deliveries
+from motet.streaming.jobs.requests import CancelRequest
 from motet.streaming.jobs.store import JobStore, insert
 
 pytestmark = pytest.mark.timeout(90)
@@ -148,8 +149,10 @@ async def costs(database: Explained, few: int) -> dict[str, int]:
         job = await measured("fetch", fetched(database, rows[0]["worker_id"]))
     started = await measured("start", store.start(job["lock"]))
     await measured("finish", ending.finish(database, started, "completed", result={"data": [1]}))
-    await measured("abort", jobs.abort(job["lock"]))
-    await measured("cancel", ending.cancel(database, job["lock"], ""))
+    await measured("abort", jobs.abort([job["lock"]]))
+    one, some = CancelRequest(ids=[job["lock"]]), CancelRequest(state="queued", pipeline="nothing")
+    await measured("cancel", ending.cancel(database, "", one, few))
+    await measured("cancel some", ending.cancel(database, "", some, few))
     await measured("look for lost ones", jobs._requeue_lost())
     await measured("expired", ending.expired(database, 100))
     found = {"ids": None, "after": None, "limit": few}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 
 import pytest
@@ -44,3 +45,28 @@ async def test_a_queued_job_can_be_cancelled_before_it_begins(postgres, tmp_path
         await http.post(f"/v1/jobs/{busy}/cancel")
         assert (await ended(http, after))["state"] == "completed"
         assert (await http.get(f"/v1/jobs/{last}")).json()["started_at"] is None
+
+
+async def test_many_are_cancelled_at_once_by_what_they_are(http, monkeypatch):
+    monkeypatch.setattr("motet.streaming.jobs.service._AT_ONCE", 2)
+    made: dict[str, list[str]] = {}
+    for show in ("a", "b"):
+        request = json.dumps({"pipeline": "slow", "metadata": {"show": show, "x": "y"}})
+        for _ in range(5):
+            job = (await http.post("/v1/jobs", **upload("100000", request=request))).json()
+            made.setdefault(show, []).append(job["id"])
+    got = (await http.post("/v1/jobs/cancel", json={"metadata": {"show": "a"}})).json()
+    assert sorted(got["ids"]) == sorted(made["a"])
+    assert got["count"] == 5
+    first, *rest = made["b"]
+    ids = {"ids": [first, made["a"][0], "job_none"]}
+    assert (await http.post("/v1/jobs/cancel", json=ids)).json()["ids"] == [first]
+    assert (await http.get(f"/v1/jobs/{rest[0]}")).json()["state"] in ("queued", "running")
+    assert (await http.post("/v1/jobs/cancel", json={"all": True})).json()["count"] == len(rest)
+    jobs = (await http.get("/v1/jobs", params={"limit": 10})).json()["data"]
+    assert [job["state"] for job in jobs] == ["cancelled"] * 10
+
+
+@pytest.mark.parametrize("body", [{}, {"all": True, "state": "queued"}, {"ids": []}])
+async def test_what_to_cancel_is_to_be_said(http, body):
+    assert (await http.post("/v1/jobs/cancel", json=body)).status_code == 400
