@@ -76,11 +76,9 @@ def arguments(pipe: Any, shots: Sequence[Shot], extra: Mapping[str, Any]) -> dic
         BadInput: the pipeline doesn't take something that was asked for.
     """
     known, shape = parameters(pipe), shots[0].shape
-    device = getattr(pipe, "_execution_device", "cpu")
-    where = device if torch.device(device).type == "cpu" else "cpu"
     call: dict[str, Any] = {
         "prompt": [shot.prompt for shot in shots],
-        "generator": [torch.Generator(where).manual_seed(shot.seed) for shot in shots],
+        "generator": [torch.Generator().manual_seed(shot.seed) for shot in shots],
         "output_type": "pt",
         "height": shape.height,
         "width": shape.width,

@@ -17,7 +17,7 @@ from PIL import Image as pictures
 
 from ..base import Component, Context, Setup
 from ..batching import Batcher
-from ..errors import BadInput, ComponentFailed
+from ..errors import BadInput
 from ..frames import Control, Frame, Generate, Image, Progress
 from ..models import lacking
 from ..pixels import decode
@@ -79,7 +79,8 @@ class Generator(Component):
             window_ms=0.0 if self.clips else self._options.window_ms,
             bound=self._options.max_waiting,
             name=self.setup.node,
-            key=lambda shot: (shot.shape, shot.image is None),
+            # Models distilled with guidance run otherwise where anyone brings a negative prompt.
+            key=lambda shot: (shot.shape, shot.image is None, bool(shot.negative)),
         )
 
     def _made(self) -> Engine | Ranks:
@@ -99,9 +100,7 @@ class Generator(Component):
 
     async def _answer(self, asked: Generate, context: Context) -> AsyncGenerator[Frame]:
         """Progress and previews as they come, then the results, in order."""
-        batcher, engine = self._batcher, self._engine
-        if batcher is None or engine is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        batcher, engine = self.loaded(self._batcher), self.loaded(self._engine)
         context.check(where=self.setup.node)
         plan, news = await self._plan(asked, engine), _News()
         shots = self._shots(asked, plan, news)

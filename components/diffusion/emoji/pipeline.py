@@ -88,6 +88,10 @@ class EmojiPipeline(DiffusionPipeline):
         """A callback sets `_interrupt` to skip the steps that are left."""
         return self._interrupt
 
+    def _device(self) -> torch.device:
+        """Where the parts run, wherever their weights lie meanwhile."""
+        return cast(torch.device, cast(Any, self)._execution_device)
+
     def encode_prompt(self, prompts: Sequence[str], repeats: int = 1) -> Tensor:
         """Text states (len(prompts) * repeats, 20, 256), each prompt's repeats side by side."""
         states = encode(self.text_encoder.distilbert, self.tokenizer, prompts)
@@ -96,7 +100,8 @@ class EmojiPipeline(DiffusionPipeline):
     def encode_image(self, image: Any, height: int, width: int) -> Tensor:
         """Latents (N, 16, 1, H / 8, W / 8) of PIL pictures, arrays or tensors."""
         pixels: Tensor = self.video_processor.preprocess(image, height=height, width=width)
-        latents: Tensor = self.vae.encode(pixels.to(self.vae.dtype), return_dict=False)[0]
+        pixels = pixels.to(self._device(), self.vae.dtype)
+        latents: Tensor = self.vae.encode(pixels, return_dict=False)[0]
         return latents.float()[:, :, None] * self.vae.config.scaling_factor
 
     def prepare_latents(
@@ -105,7 +110,7 @@ class EmojiPipeline(DiffusionPipeline):
         """Noise of `shape`; one generator per sample makes it independent of the batch."""
         if isinstance(generator, list) and len(generator) != shape[0]:
             raise ValueError(f"got {len(generator)} generators for a batch of {shape[0]}")
-        device = cast(torch.device, cast(Any, self)._execution_device)
+        device = self._device()
         if latents is None:
             return randn_tensor(shape, generator=generator, device=device, dtype=torch.float32)
         if latents.shape != shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -86,23 +86,23 @@ def _common_words() -> list[str]:
     return [word for word in words if word.isalpha() and word.isascii() and len(word) > 2]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the training; the defaults ask for more steps than the weights in the box had."""
-    usual = Steps()
+    usual = asdict(Steps())
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, required=True, help="folder for state between kills")
     parser.add_argument("--out", type=Path, default=model.folder())
     parser.add_argument("--start", type=Path, help="go on from this folder of finished weights")
     parser.add_argument("--threads", type=int, default=2)
-    for stage in ("autoencoder", "text", "texts", "planner", "denoiser", "decoder"):
-        parser.add_argument(f"--{stage}", type=int, default=getattr(usual, stage), metavar="STEPS")
-    given = parser.parse_args()
+    for stage, steps in usual.items():
+        parser.add_argument(f"--{stage}", type=int, default=steps, metavar="STEPS")
+    given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     warnings.filterwarnings("ignore", message="Mismatch dtype between input and weight")
     torch.set_num_threads(given.threads)
     torch.default_generator.manual_seed(0)
-    steps = Steps(given.autoencoder, given.text, given.texts, given.denoiser, given.decoder)
-    train(given.work, given.out, steps, given.start)
+    asked = Steps(**{stage: getattr(given, stage) for stage in usual})
+    train(given.work, given.out, asked, given.start)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which pipeline starts from a picture, by the one that doesn't."""
+"""What a pipeline is called with, and which one starts from a picture."""
 
 from __future__ import annotations
 

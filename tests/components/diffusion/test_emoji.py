@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,6 +195,12 @@ def test_a_picture_can_be_the_start(pipeline: EmojiPipeline) -> None:
     near = draw(pipeline, "a green apple", [3], image=start, strength=0.2, num_inference_steps=10)
     far = draw(pipeline, "a green apple", [3], image=start, strength=1.0, num_inference_steps=10)
     assert float((near - apple).abs().mean()) < float((far - apple).abs().mean())
+
+
+def test_a_picture_comes_to_where_the_weights_are() -> None:
+    away: Any = model.load()
+    away.to("meta")
+    assert away.encode_image(Image.new("RGB", (96, 96)), 96, 96).device.type == "meta"
 
 
 @pytest.mark.parametrize(

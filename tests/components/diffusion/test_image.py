@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tinyfolders
 import torch
 from diffusers import StableDiffusionPipeline
 from diffusers.utils import convert_state_dict_to_diffusers
@@ -49,6 +50,20 @@ async def test_a_seed_gives_the_same_picture_alone_and_in_company(
             apart = np.abs(found.pixels.astype(int) - exact.pixels.astype(int))
             assert apart.max() <= 1
         assert not np.array_equal(images(other)[0].pixels, alone[0].pixels)
+
+
+async def test_who_brings_a_negative_prompt_changes_nobody_elses_picture(tmp_path: Path) -> None:
+    """FLUX.1-dev's guidance is inside it, and turns into two branches with a negative prompt."""
+    tinyfolders.made("flux").save_pretrained(tmp_path, safe_serialization=True)
+    asked: dict[str, Any] = {"width": 16, "height": 16, "guidance": 4.0}
+    async with serving(tmp_path, window_ms=200) as pipeline:
+        alone = images(await ask(pipeline, Generate("a", seed=5, **asked)))[0]
+        mine, _ = await asyncio.gather(
+            ask(pipeline, Generate("a", seed=5, **asked)),
+            ask(pipeline, Generate("b", seed=6, negative_prompt="dog", **asked)),
+        )
+    assert images(mine)[0].meta["rows_total"] == alone.meta["rows_total"] == 4
+    assert np.array_equal(images(mine)[0].pixels, alone.pixels)
 
 
 async def test_progress_and_previews_come_before_the_picture(folders: dict[str, Path]) -> None:
