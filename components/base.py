@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from .errors import DeadlineExceeded
+from .errors import ComponentFailed, DeadlineExceeded
 from .frames import Frame
+
+Part = TypeVar("Part")
 
 
 class Options(BaseModel):
@@ -134,8 +136,27 @@ class Component(ABC):
         del setup
         return []
 
+    @classmethod
+    def refuse(cls, setup: Setup, options: Mapping[str, Any]) -> None:
+        """Refuse options of a request (its `MediaFile`'s) that the component so set up can't
+        follow: for doors that queue requests. Reads no weights, but may read files.
+
+        Raises:
+            BadInput: with what is possible.
+        """
+
     async def load(self) -> None:
         """Bring the weights into memory, off the event loop. Called once, before any `run`."""
+
+    def loaded(self, part: Part | None) -> Part:
+        """A part that `load` makes.
+
+        Raises:
+            ComponentFailed: it isn't there yet, or no more.
+        """
+        if part is None:
+            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        return part
 
     @abstractmethod
     def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:

@@ -214,8 +214,11 @@ def locate(model: str) -> Path:
     )
 
 
+_LEFT_OUT = ["*.bin.index*", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.h5", "*.msgpack", "*.ot"]
+
+
 def hub_snapshot(repo: str, revision: str | None) -> Path:
-    """Fetch a repository of the Hugging Face hub, safetensors and configuration only, no pickles.
+    """Fetch a repository of the Hugging Face hub, less the copies for frameworks not used here.
 
     Raises:
         MissingRequirement: it can't be reached and isn't in the cache.
@@ -227,9 +230,7 @@ def hub_snapshot(repo: str, revision: str | None) -> Path:
             f"{repo!r} lies on the hub: pip install huggingface_hub", where="model"
         ) from error
     try:
-        folder = snapshot_download(
-            repo, revision=revision, ignore_patterns=["*.bin.index*", "*.pt", "*.pkl"]
-        )
+        folder = snapshot_download(repo, revision=revision, ignore_patterns=_LEFT_OUT)
     except (OSError, ValueError) as error:
         raise MissingRequirement(
             f"{repo!r}{f' at {revision!r}' if revision else ''} can't be had from the hub"

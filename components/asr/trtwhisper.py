@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -174,8 +174,15 @@ def asked(request: Request, header: str) -> dict[str, Any]:
     return {"prompt": header, "multi_modal_data": {"audio": [(request.samples, RATE_HZ)]}}
 
 
-def mean_logprob(tokens: Sequence[int], scores: Any) -> float:
-    """The mean of the tokens' log probabilities: a mapping of tokens to values for each."""
-    pairs = zip(tokens, scores or (), strict=False)
-    found = [float(places[token].logprob) for token, places in pairs if token in places]
+def mean_logprob(
+    tokens: Sequence[int], scores: Sequence[Mapping[int, Any] | float] | None
+) -> float:
+    """The mean of the tokens' log probabilities. For each the API has a mapping of tokens to
+    values, or the chosen one's alone."""
+    found: list[float] = []
+    for token, places in zip(tokens, scores or (), strict=False):
+        if not isinstance(places, Mapping):
+            found.append(float(places))
+        elif token in places:
+            found.append(float(places[token].logprob))
     return sum(found) / len(found) if found else 0.0

@@ -14,7 +14,7 @@ from pydantic import Field
 from ..audio import to_int16
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed, MissingRequirement
+from ..errors import MissingRequirement
 from ..frames import Audio, AudioTokens, Control, Frame, Spoken
 from ..models import lacking, locate
 from .decoder import CODES, Job, SnacDecoder, check_codes
@@ -92,12 +92,11 @@ class SnacCodec(Component):
             yield await self._sound(stream, last)
 
     async def _sound(self, stream: Stream, window: Window) -> Audio:
-        if self._batcher is None or self._decoder is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        sound = await self._batcher(stream.job(window))
+        decoder = self.loaded(self._decoder)
+        sound = await self.loaded(self._batcher)(stream.job(window))
         first = window.start + window.keep_from
-        start_ms = first * self._decoder.samples_per_frame * 1000 / self._decoder.rate_hz
-        return Audio(to_int16(sound), self._decoder.rate_hz, start_ms)
+        start_ms = first * decoder.samples_per_frame * 1000 / decoder.rate_hz
+        return Audio(to_int16(sound), decoder.rate_hz, start_ms)
 
     async def close(self) -> None:
         if self._batcher is not None:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import BadInput, ComponentFailed
+from ..errors import BadInput
 from ..frames import Control, Embedding, Frame, TextInput
 from ..mailbox import Ended, Mailbox
 from ..models import lacking, locate
@@ -111,9 +111,7 @@ class TextEmbedder(Component):
                     yield await working.popleft()
 
     async def _embed(self, frame: TextInput, context: Context) -> Embedding:
-        encoder, batcher = self._encoder, self._batcher
-        if encoder is None or batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        encoder, batcher = self.loaded(self._encoder), self.loaded(self._batcher)
         context.check(where=self.setup.node)
         asked = checked(RequestOptions, frame.options, where=self.setup.node)
         work = (encoder, frame.text, asked)

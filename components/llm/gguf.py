@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..errors import MissingRequirement
-from ..models import locate
+from ..errors import MissingRequirement, MotetError
+from ..models import lacking, locate, no_revision
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -41,6 +41,20 @@ def gguf_file(model: str | None) -> Path:
         names = ", ".join(file.name for file in found[:8]) or "none"
         raise MissingRequirement(f"{path} must hold one .gguf file; it has: {names}", where="model")
     return found[0]
+
+
+def gguf_lacking(model: str) -> list[str]:
+    """What `gguf_file` would miss, one sentence each, without downloading anything."""
+    if named := hub_file(model):
+        return [] if named[2] else [no_revision(model)]
+    lacks = lacking(model)
+    if lacks or not Path(model).expanduser().is_dir():
+        return lacks
+    try:
+        gguf_file(model)
+    except MotetError as error:
+        return [str(error)]
+    return []
 
 
 def hub_file(model: str) -> tuple[str, str, str | None] | None:

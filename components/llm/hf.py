@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from pydantic import Field
-from transformers import GenerationConfig
 
 from ..base import Component, Context, Options, Setup
-from ..errors import BadInput, ComponentFailed
+from ..errors import BadInput
 from ..frames import (
     Completed,
     Control,
@@ -122,7 +120,7 @@ class HfLlm(Component):
             template=options.chat_template,
         )
         self._guides = Guides(writer.tokenizer, model.vocabulary)
-        self._ends = ends_of(folder, writer.end)
+        self._ends = writer.ends
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         pictures: dict[int, Embedding] = {}
@@ -142,13 +140,11 @@ class HfLlm(Component):
     ) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
         self._check(prompt)
-        writer, loop = self._writer, self.loop
-        if writer is None or loop is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        writer, loop = self.loaded(self._writer), self.loaded(self.loop)
         pictures = self._pictures(prompt, seen)
         calls, plain = for_template(prompt, writer.knows_tools)
         ids = await asyncio.to_thread(writer.write, plain, pictures)
-        request = self._request(plain, ids, pictures)
+        request = self._request(plain, ids, pictures, await self._guide(plain))
         usage = (len(ids), sum(picture.tokens for picture in pictures))
         reader = ToolReader(prompt, where=self.setup.node) if calls else None
         async with aclosing(self._stream(loop, writer, request, prompt, usage)) as pieces:
@@ -180,7 +176,9 @@ class HfLlm(Component):
     def _bad(self, message: str, param: str) -> BadInput:
         return BadInput(message, where=self.setup.node, param=param)
 
-    def _request(self, prompt: Prompt, ids: list[int], pictures: tuple[Picture, ...]) -> Request:
+    def _request(
+        self, prompt: Prompt, ids: list[int], pictures: tuple[Picture, ...], guide: Guide | None
+    ) -> Request:
         options = self._options
         room = options.context_tokens - len(ids)
         if room < 1 or not ids:
@@ -194,15 +192,17 @@ class HfLlm(Component):
             options.top_p if prompt.top_p is None else prompt.top_p,
             prompt.seed,
             prompt.logprobs,
-            self._guide(prompt),
+            guide,
         )
         most = min(prompt.max_tokens or options.max_tokens, room)
         return Request(ids, pictures, sampler, most, self._ends, prompt.adapter)
 
-    def _guide(self, prompt: Prompt) -> Guide | None:
-        if prompt.schema is None or self._guides is None:
+    async def _guide(self, prompt: Prompt) -> Guide | None:
+        """What holds the answer to its schema; of a large one it takes seconds to make."""
+        if prompt.schema is None:
             return None
-        return self._guides.guide(prompt.schema, where=self.setup.node)
+        guides = self.loaded(self._guides)
+        return await asyncio.to_thread(guides.guide, prompt.schema, where=self.setup.node)
 
     async def _stream(
         self,
@@ -256,13 +256,3 @@ class HfLlm(Component):
     def utilisation(self) -> float | None:
         """Share of the rows that are in use."""
         return None if self.loop is None else min(self.loop.active / self._slots, 1.0)
-
-
-def ends_of(folder: Path, end: int | None) -> frozenset[int]:
-    """The tokens that end an answer: those of the generation settings, and the tokenizer's."""
-    kind: Any = GenerationConfig
-    said: Any = None
-    if (folder / "generation_config.json").is_file():
-        said = kind.from_pretrained(str(folder), local_files_only=True).eos_token_id
-    several = cast("list[int]", said) if isinstance(said, list) else [said]
-    return frozenset(n for n in [*several, end] if n is not None)

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -125,6 +126,8 @@ class HfLoop:
                     return
         finally:
             request.given_up = True
+            with suppress(ValueError):  # it may have a row long since
+                self._waiting.remove(request)
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,8 @@ from .chat import Json, tool_json
 
 
 class PromptWriter:
-    """One model's tokenizer and template; safe to use from several threads.
+    """One model's tokenizer and template; safe to use from several threads. `ends` are the tokens
+    that end an answer.
 
     Raises:
         MissingRequirement: the model has no tokenizer, or no chat template and none is given.
@@ -40,6 +41,7 @@ class PromptWriter:
         if family is not None:
             self._placeholder = str(self._tokenizer.convert_ids_to_tokens(image_token))
         self.knows_tools = "tools" in self._template
+        self.ends = ends_of(folder, self._tokenizer)
 
     def decode(self, ids: list[int]) -> str:
         """Text of tokens, without special ones."""
@@ -57,11 +59,6 @@ class PromptWriter:
     def tokenizer(self) -> Any:
         """The tokenizer itself, for what must know all tokens."""
         return self._tokenizer
-
-    @property
-    def end(self) -> int | None:
-        """The tokenizer's own end token."""
-        return cast("int | None", self._tokenizer.eos_token_id)
 
     def write(self, prompt: Prompt, pictures: Sequence[Picture]) -> list[int]:
         """The tokens of a prompt. `pictures` stand in the order of its messages' images.
@@ -160,6 +157,16 @@ def arguments_of(written: str) -> Any:
         return json.loads(written or "{}")
     except ValueError:
         return written
+
+
+def ends_of(folder: Path, tokenizer: Any) -> frozenset[int]:
+    """Those of the folder's generation settings, and the tokenizer's own."""
+    file = folder / "generation_config.json"
+    settings: Json = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    said: Any = settings.get("eos_token_id")
+    several = cast("list[int | None]", said) if isinstance(said, list) else [said]
+    own = cast("int | None", tokenizer.eos_token_id)
+    return frozenset(token for token in (*several, own) if token is not None)
 
 
 def template_of(folder: Path, tokenizer: Any) -> str:

@@ -13,12 +13,11 @@ import httpx
 from pydantic import Field
 
 from ..base import Context, Options, Setup
-from ..errors import BadInput, ComponentFailed, MotetError
+from ..errors import BadInput, ComponentFailed
 from ..frames import Frame, Message, Prompt, TextDelta
-from ..models import lacking, no_revision
 from .chat import check_adapter, choice_json, request_body, with_defaults
 from .client import ChatClient, Endpoint
-from .gguf import DEFAULT_MODEL, chat_template, gguf_file, hub_file
+from .gguf import DEFAULT_MODEL, chat_template, gguf_file, gguf_lacking
 from .llamachild import LlamaChild
 from .promptllm import PromptLlm
 from .schemas import check_schemas
@@ -71,17 +70,9 @@ class LlamaLlm(PromptLlm):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        model = setup.model or DEFAULT_MODEL
-        if named := hub_file(model):
-            return [] if named[2] else [no_revision(model)]
-        lacks = lacking(model)
-        if lacks or not Path(model).expanduser().is_dir():
-            return lacks
-        try:
-            gguf_file(model)
-        except MotetError as error:
-            return [str(error)]
-        return []
+        projector = LlamaOptions.model_validate(setup.options).projector
+        models = [setup.model or DEFAULT_MODEL, *([projector] if projector else [])]
+        return [lack for model in models for lack in gguf_lacking(model)]
 
     async def load(self) -> None:
         """Start the engine in a process of its own and answer one prompt to warm it up.

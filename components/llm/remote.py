@@ -10,7 +10,6 @@ import httpx
 from pydantic import Field
 
 from ..base import Context, Setup
-from ..errors import MissingRequirement
 from ..frames import Frame, Prompt
 from ..serveroptions import ServerOptions
 from .chat import check_adapter, request_body, with_defaults
@@ -64,9 +63,7 @@ class RemoteLlm(PromptLlm):
 
     async def answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
-        if self._client is None:
-            raise MissingRequirement("load() comes before run()", where=self.setup.node)
-        options = self._options
+        client, options = self.loaded(self._client), self._options
         filled = with_defaults(
             prompt,
             max_tokens=options.max_tokens,
@@ -80,7 +77,7 @@ class RemoteLlm(PromptLlm):
             usage=options.usage,
         )
         body |= options.extra_body
-        async with aclosing(self._client.stream(body, context, spoken=prompt.spoken)) as pieces:
+        async with aclosing(client.stream(body, context, spoken=prompt.spoken)) as pieces:
             async for piece in pieces:
                 yield piece
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +20,7 @@ import torch
 from tensorrt_llm import llmapi  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 
 from ..base import Context, Setup
-from ..errors import BadInput, ComponentFailed, MissingRequirement
+from ..errors import BadInput, MissingRequirement
 from ..frames import (
     Completed,
     Frame,
@@ -100,9 +101,7 @@ class TrtLlm(PromptLlm):
 
     async def answer(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
         context.check(where=self.setup.node)
-        writer = self._writer
-        if writer is None or self._llm is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
+        writer = self.loaded(self._writer)
         self._check(prompt)
         calls, told = for_template(prompt, writer.knows_tools)
         ids = await asyncio.to_thread(writer.write, told, ())
@@ -132,10 +131,11 @@ class TrtLlm(PromptLlm):
                 param="response_format",
             )
 
-    def sampling(self, prompt: Prompt) -> Any:
-        """The prompt's wishes as the API's `SamplingParams`.
+    def sampling(self, prompt: Prompt, ends: Iterable[int]) -> Any:
+        """The prompt's wishes as the API's `SamplingParams`; `ends` are the tokens that end it.
 
-        Greedy is top_k 1: a temperature of 0 isn't among what the API documents.
+        Without a seed the API takes the same for every request, and without `ends` it knows of the
+        tokenizer's alone. Greedy is top_k 1, which every release documents.
         """
         options, api = self._options, cast(Any, llmapi)
         filled = with_defaults(
@@ -146,7 +146,8 @@ class TrtLlm(PromptLlm):
         )
         arguments: dict[str, Any] = {
             "max_tokens": filled.max_tokens,
-            "seed": None if prompt.seed is None else prompt.seed % 2**63,
+            "seed": secrets.randbits(63) if prompt.seed is None else prompt.seed % 2**63,
+            "stop_token_ids": sorted(ends),
             "logprobs": None if prompt.logprobs is None else max(prompt.logprobs, 1),
             # Tokens become text here, so that stop strings and split characters are right.
             "detokenize": False,
@@ -160,12 +161,27 @@ class TrtLlm(PromptLlm):
             arguments["guided_decoding"] = api.GuidedDecodingParams(**guide)
         return api.SamplingParams(**arguments)
 
+    def _begun(self, ids: list[int], sampling: Any) -> Any:
+        """The request, given to the engine.
+
+        Raises:
+            BadInput: it won't take it, as a rule for its length.
+        """
+        try:
+            return self.loaded(self._llm).generate_async(ids, sampling, streaming=True)
+        except ValueError as error:
+            raise BadInput(
+                f"a prompt of {len(ids)} tokens is refused: {str(error)[:200]}",
+                where=self.setup.node,
+                param="messages",
+            ) from error
+
     async def _stream(
         self, writer: PromptWriter, prompt: Prompt, ids: list[int]
     ) -> AsyncGenerator[Frame, None]:
         began_s, first_ms, taken = time.monotonic(), 0.0, 0
         text, reason = Detokeniser(writer.decode, prompt.stop), "stop"
-        request = self._llm.generate_async(ids, self.sampling(prompt), streaming=True)
+        request = self._begun(ids, self.sampling(prompt, writer.ends))
         finished = False
         try:
             async for result in request:
@@ -202,16 +218,19 @@ class TrtLlm(PromptLlm):
 def _scores(
     writer: PromptWriter, output: Any, start: int, wanted: int | None
 ) -> tuple[tuple[tuple[str, float], ...], tuple[Likeliest, ...]]:
-    """Log probabilities of the tokens from `start` on: a mapping of tokens to values for each."""
+    """Log probabilities of the tokens from `start` on. For each the API has a mapping of tokens to
+    values, or, where it ranks none, the chosen one's alone."""
     if wanted is None or not output.logprobs:
         return (), ()
     name = writer.token_text
     chosen: list[tuple[str, float]] = []
     top: list[Likeliest] = []
-    pairs = zip(output.token_ids[start:], output.logprobs[start:], strict=False)
-    for token, places in pairs:
-        chosen.append((name(token), float(places[token].logprob)))
-        best = sorted(places.items(), key=lambda one: -one[1].logprob)[:wanted]
+    scores = cast("Sequence[Mapping[int, Any] | float]", output.logprobs[start:])
+    for token, places in zip(output.token_ids[start:], scores, strict=False):
+        ranked = isinstance(places, Mapping)
+        chosen.append((name(token), float(places[token].logprob if ranked else places)))
+        likely = places.items() if ranked else ()
+        best = sorted(likely, key=lambda one: -one[1].logprob)[:wanted]
         top.append(Likeliest(tuple((name(key), float(one.logprob)) for key, one in best)))
     return tuple(chosen), tuple(top) if wanted else ()
 

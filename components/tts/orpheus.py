@@ -17,7 +17,7 @@ from pydantic import Field
 from ..base import Component, Context, Setup
 from ..errors import BadInput, ComponentFailed
 from ..frames import AudioTokens, Frame, Spoken, TextDelta, Voice
-from ..httpstream import StreamClient
+from ..httpstream import StreamClient, reported_error
 from ..serveroptions import ServerOptions
 from .orpheustokens import CODES, OrpheusTokens
 from .sentences import Clause, Clauses, clauses_of
@@ -112,9 +112,7 @@ class OrpheusTts(Component):
             )
 
     async def _complete(self, text: str, voice: str, context: Context) -> AsyncGenerator[str]:
-        if self._client is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        options = self._options
+        client, options = self.loaded(self._client), self._options
         body: dict[str, Any] = {
             "model": self.setup.model,
             "prompt": prompt(text, voice),
@@ -126,9 +124,12 @@ class OrpheusTts(Component):
             "stop": ["<custom_token_2>"],
             "skip_special_tokens": False,
         }
-        async with aclosing(self._client.events(body, context)) as events:
+        async with aclosing(client.events(body, context)) as events:
             async for event in events:
-                for choice in (event or {}).get("choices", []):
+                told = event or {}
+                if told.get("error"):
+                    raise reported_error(told["error"], where=self.setup.node)
+                for choice in told.get("choices", []):
                     yield str(choice.get("text") or "")
 
     def _voice(self, frame: Voice) -> str:

@@ -181,12 +181,11 @@ class Speaker(Component):
         if not clause.spoken:
             return _Said(clause, np.zeros(0, np.int16), 0, 0.0)
         context.check(where=self.setup.node)
-        if self._batcher is None:
-            raise ComponentFailed("load() comes before run()", where=self.setup.node)
+        batcher = self.loaded(self._batcher)
         started_s = time.monotonic()
         speed = min(max(voice.speed, SLOWEST), FASTEST)
         try:
-            pcm = await self._batcher(_Job(clause.spoken, self.pick(voice.name), speed))
+            pcm = await batcher(_Job(clause.spoken, self.pick(voice.name), speed))
         except ComponentFailed as error:
             raise ComponentFailed(
                 f"clause {count} ({len(clause.spoken)} characters): {error.message}",

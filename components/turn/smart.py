@@ -12,7 +12,6 @@ from pydantic import Field
 from ..audio import Floats, signal_at
 from ..base import Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed
 from ..frames import Audio
 from ..mel import FRAMES_PER_S, RATE_HZ, log_mel
 from ..models import lacking, locate
@@ -88,11 +87,9 @@ class SmartTurn(TurnShell):
         return self._rules
 
     async def judge(self, tail: tuple[Audio, ...]) -> Verdict:
-        if self._batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
         clock = asyncio.get_running_loop().time
         began_s = clock()
-        probability = await self._batcher(signal_at(tail, RATE_HZ))
+        probability = await self.loaded(self._batcher)(signal_at(tail, RATE_HZ))
         return probability >= self._settings.threshold, (clock() - began_s) * 1000
 
     async def close(self) -> None:

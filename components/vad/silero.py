@@ -11,7 +11,6 @@ from pydantic import Field
 from ..audio import Resampler
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed
 from ..frames import Audio, Clear, Commit, Control, Frame, Samples
 from ..models import lacking, locate
 from ..silero import CONTEXT, RATE_HZ, WINDOW, Answer, Piece, SileroModel, State
@@ -134,11 +133,9 @@ class SileroVad(Component):
             yield window
 
     async def _judge(self, stream: _Stream, samples: Samples) -> list[Audio]:
-        if self._batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
         if is_quiet(samples, self._settings.quiet_peak):
             return list(stream.marked(samples, hushed(samples, stream.state)))
-        answer = await self._batcher(Piece(samples, stream.state))
+        answer = await self.loaded(self._batcher)(Piece(samples, stream.state))
         return list(stream.marked(samples, answer))
 
     async def _rest(self, stream: _Stream) -> list[Audio]:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import BadInput, ComponentFailed
+from ..errors import BadInput
 from ..frames import Control, Embedding, Frame, ImagePart, Message, Prompt
 from ..models import lacking, locate
 from ..pixels import decode, size_of
@@ -106,7 +106,7 @@ class VisionEncoder(Component):
                 yield frame
 
     async def _look(self, prompt: Prompt, context: Context) -> AsyncGenerator[Frame, None]:
-        tower = self._loaded()
+        tower = self.loaded(self._tower)
         context.check(where=self.setup.node)
         parts = [image for message in prompt.messages for image in message.images]
         if not parts:
@@ -160,16 +160,9 @@ class VisionEncoder(Component):
         return Look(data, settings, key)
 
     async def _make(self, data: bytes, settings: Settings) -> Picture:
-        tower = self._loaded()
+        tower = self.loaded(self._tower)
         inputs = await asyncio.to_thread(lambda: tower.prepare(decode(data), settings))
-        if self._batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        return await self._batcher(inputs)
-
-    def _loaded(self) -> VisionTower:
-        if self._tower is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        return self._tower
+        return await self.loaded(self._batcher)(inputs)
 
     async def close(self) -> None:
         await self.cache.close()

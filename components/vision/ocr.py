@@ -17,7 +17,6 @@ from rapidocr_onnxruntime import RapidOCR  # pyright: ignore[reportMissingTypeSt
 
 from ..base import Component, Context, Options, Setup
 from ..batching import Batcher
-from ..errors import ComponentFailed
 from ..frames import Control, Frame, Image, ImagePart, Message, Progress, Prompt, TextInput
 from ..interleave import pieces
 from ..onnx import sleeping
@@ -104,9 +103,7 @@ class VisionOcr(Component):
         return in_order(await self._read(pixels)) or "(a picture without text)"
 
     async def _read(self, pixels: Pixels) -> list[Line]:
-        if self._batcher is None:
-            raise ComponentFailed("it isn't loaded", where=self.setup.node)
-        return await self._batcher(pixels)
+        return await self.loaded(self._batcher)(pixels)
 
     def _read_all(self, batch: list[Pixels]) -> list[list[Line]]:
         return [self._lines(pixels) for pixels in batch]

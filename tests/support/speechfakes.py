@@ -43,6 +43,7 @@ class SpeechServer:
 
     def __init__(self, frames: list[list[int]], status: int = 200) -> None:
         self.frames = frames
+        self.breaks = False
         self.status = status
         self.asked: list[dict[str, Any]] = []
         self.app = FastAPI()
@@ -58,4 +59,6 @@ class SpeechServer:
         text = written(self.frames)
         for at in range(0, len(text), 13):
             yield f"data: {json.dumps({'choices': [{'text': text[at : at + 13]}]})}\n\n"
+        if self.breaks:
+            yield 'data: {"error": {"message": "the engine died", "code": 500}}\n\n'
         yield "data: [DONE]\n\n"

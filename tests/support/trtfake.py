@@ -20,6 +20,7 @@ class SamplingParams:
 
     max_tokens: int = 32
     seed: int | None = None
+    stop_token_ids: list[int] | None = None
     logprobs: int | None = None
     detokenize: bool = True
     top_k: int | None = None
@@ -72,6 +73,7 @@ class Request:
     steps: list[list[int]]
     logprobs: bool
     finish: str
+    unranked: bool = False
     aborted: bool = False
     _at: int = 0
 
@@ -84,7 +86,9 @@ class Request:
         self._at += 1
         tokens = [token for step in self.steps[: self._at] for token in step]
         over = self._at == len(self.steps)
-        scores = [{token: SimpleNamespace(logprob=-0.25, rank=1)} for token in tokens]
+        scores: list[Any] = [{token: SimpleNamespace(logprob=-0.25, rank=1)} for token in tokens]
+        if self.unranked:
+            scores = [-0.25 for _ in tokens]
         output = SimpleNamespace(
             token_ids=tokens,
             logprobs=scores if self.logprobs else [],
@@ -115,6 +119,7 @@ class Llm:
     guided_decoding_backend: str | None = None
     says: str = "Hi €, ok.<|im_end|>"
     finish: str = "stop"
+    unranked: bool = False
     down: bool = False
     asked: list[tuple[list[int], SamplingParams]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
@@ -123,10 +128,12 @@ class Llm:
         self, inputs: list[int], sampling_params: SamplingParams, *, streaming: bool = False
     ) -> Request:
         assert streaming
+        if self.max_seq_len and len(inputs) >= self.max_seq_len:
+            raise ValueError(f"prompt length ({len(inputs)}) should not exceed max_seq_len")
         self.asked.append((list(inputs), sampling_params))
         ids = tokenizer().encode(self.says, add_special_tokens=False)
         steps = [ids[n : n + 2] for n in range(0, len(ids), 2)]
-        request = Request(steps, bool(sampling_params.logprobs), self.finish)
+        request = Request(steps, bool(sampling_params.logprobs), self.finish, self.unranked)
         self.requests.append(request)
         return request
 

@@ -149,6 +149,12 @@ def test_beams_have_no_temperature(module: Any, folder: Path) -> None:
     assert (how["temperature"], found.temperature) == (0.0, 0.0)
 
 
+def test_scores_may_come_unranked(module: Any) -> None:
+    assert module.mean_logprob([1, 2], [{1: SimpleNamespace(logprob=-1.0)}, {}]) == -1.0
+    assert module.mean_logprob([1, 2], [-1.0, -2.0]) == -1.5
+    assert module.mean_logprob([1], None) == 0.0
+
+
 def test_what_it_has_not_is_refused(module: Any, folder: Path) -> None:
     whisper = engine(module, folder)
     with pytest.raises(BadInput, match="no timestamps"):

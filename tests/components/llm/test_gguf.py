@@ -26,4 +26,6 @@ def test_models_are_found(tmp_path: Path) -> None:
     assert hub_file("a/b/c.gguf") == ("a/b", "c.gguf", None)
     assert [hub_file(name) for name in ("a/b", "./b/c.gguf", "smollm2-135m")] == [None] * 3
     assert LlamaLlm.requirements(Setup("llm", model="a/b/c.gguf@main")) == []
+    setup = Setup("llm", options={"projector": "no/such/mmproj.gguf"})
+    assert "no/such/mmproj.gguf@REVISION" in LlamaLlm.requirements(setup)[0]
     assert "smollm2" in LlamaLlm.requirements(Setup("llm", model="smollm"))[0]

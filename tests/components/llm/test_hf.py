@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from motet.components.frames import (
     ToolCall,
     Voice,
 )
+from motet.components.llm import hf
+from motet.components.llm.guide import Guides
 from motet.components.llm.sampling import Sampler
 
 pytestmark = pytest.mark.timeout(60)
@@ -128,13 +131,23 @@ SCHEMA: dict[str, Any] = {
 
 @pytest.mark.parametrize("heat", [0.0, 1.5])
 async def test_answers_are_held_to_a_schema_while_others_are_free(
-    model: tuple[Path, Any], heat: float
+    model: tuple[Path, Any], heat: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = counters["frames"]["total"]
+    makers: list[threading.Thread] = []
+
+    class Watched(Guides):
+        def guide(self, *args: Any, **more: Any) -> Any:
+            makers.append(threading.current_thread())
+            return super().guide(*args, **more)
+
+    monkeypatch.setattr(hf, "Guides", Watched)
     async with loaded(model[0]) as llm:
         held = prompt("x", schema=SCHEMA, temperature=heat, seed=1, max_tokens=100)
         answers = await asyncio.gather(ask(llm, held), ask(llm, prompt("ab")))
     assert counters["frames"]["total"] == compiled, "nobody waits for a compiler"
+    assert len(makers) == 1
+    assert threading.main_thread() not in makers, "nor for a large schema to be read"
     done = answers[0][-1]
     assert isinstance(done, Completed)
     if done.reason == "stop":

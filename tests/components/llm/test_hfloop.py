@@ -11,8 +11,9 @@ import pytest
 from running import ask, text_of
 from tinyllm import alone, loaded, prompt
 
-from motet.components.errors import ComponentFailed
+from motet.components.errors import ComponentFailed, Overloaded
 from motet.components.frames import Completed
+from motet.components.llm import hfloop
 from motet.components.llm.sampling import Sampler
 
 pytestmark = pytest.mark.timeout(60)
@@ -41,6 +42,35 @@ async def test_a_closed_run_frees_its_row_at_once(model: tuple[Path, Any]) -> No
         async with asyncio.timeout(5):
             answer = await ask(llm, prompt("short", max_tokens=3))
     assert isinstance(answer[-1], Completed)
+
+
+async def test_who_gave_up_waiting_takes_nobody_elses_place(
+    model: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hfloop, "MOST_WAITING", 2)
+    async with loaded(model[0], parallel=1, context_tokens=2000) as llm:
+        loop = llm.loop
+        assert loop is not None
+
+        async def until(waiting: int) -> None:
+            async with asyncio.timeout(10):
+                while not loop._running or len(loop._waiting) != waiting:  # noqa: ASYNC110 - a thread is awaited
+                    await asyncio.sleep(0.005)
+
+        long = asyncio.create_task(ask(llm, prompt("long", max_tokens=1900)))
+        await until(0)
+        left = [asyncio.create_task(ask(llm, prompt("x"))) for _ in range(2)]
+        await until(2)
+        with pytest.raises(Overloaded):
+            await ask(llm, prompt("x"))
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        waits = asyncio.create_task(ask(llm, prompt("short", max_tokens=3)))
+        await until(1)
+        long.cancel()
+        async with asyncio.timeout(10):
+            assert isinstance((await waits)[-1], Completed)
 
 
 async def test_closing_ends_whoever_still_waits(model: tuple[Path, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from running import ask, stream
-from tinymodels import save
+from tinymodels import save, tokenizer
 from trtfake import (
     DraftTargetDecodingConfig,
     Eagle3DecodingConfig,
@@ -38,6 +38,8 @@ from motet.components.frames import (
 from motet.components.llm.trtoptions import Speculation, TrtLlmOptions
 
 pytestmark = pytest.mark.timeout(60)
+
+END = tokenizer().eos_token_id
 
 
 @pytest.fixture
@@ -128,8 +130,43 @@ async def test_an_answer_streams_with_scores_and_usage(trt: Any, folder: Path) -
     assert isinstance(done, Completed)
     ((ids, sampling),) = component._llm.asked
     assert done.usage.input_tokens == len(ids)
-    assert sampling == SamplingParams(max_tokens=9, seed=4, logprobs=1, detokenize=False, top_k=1)
+    assert sampling == SamplingParams(
+        max_tokens=9, seed=4, stop_token_ids=[END], logprobs=1, detokenize=False, top_k=1
+    )
     assert not component._llm.requests[-1].aborted
+
+
+async def test_unseeded_answers_differ_and_seeded_ones_repeat(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder)
+    for seed in (None, None, 7, 7):
+        await ask(component, Prompt((Message("user", "Hi"),), seed=seed))
+    first, second, *seeded = [sampling.seed for _, sampling in component._llm.asked]
+    assert None not in (first, second)
+    assert first != second
+    assert seeded == [7, 7]
+
+
+async def test_every_end_of_the_models_settings_ends_an_answer(trt: Any, tmp_path: Path) -> None:
+    save("llama", tmp_path)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [5, 6]}')
+    component = await loaded(trt, tmp_path)
+    await ask(component, Prompt((Message("user", "Hi"),)))
+    assert component._llm.asked[-1][1].stop_token_ids == sorted({5, 6, END})
+
+
+async def test_scores_may_come_unranked(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder)
+    component._llm.unranked = True
+    answer = await ask(component, Prompt((Message("user", "Hi"),), logprobs=2))
+    scores = [pair for f in answer if isinstance(f, TextDelta) for pair in f.logprobs]
+    assert {value for _, value in scores} == {-0.25}
+
+
+async def test_a_prompt_that_is_too_long_is_the_callers_fault(trt: Any, folder: Path) -> None:
+    component = await loaded(trt, folder, context_tokens=64)
+    with pytest.raises(BadInput, match=r"prompt of \d+ tokens is refused: .*max_seq_len") as caught:
+        await ask(component, Prompt((Message("user", "Hi " * 100),)))
+    assert caught.value.param == "messages"
 
 
 async def test_stop_strings_and_closed_runs_abort_the_request(trt: Any, folder: Path) -> None:

@@ -95,6 +95,15 @@ async def test_a_server_that_writes_no_speech_is_named(server: tuple[SpeechServe
         await said(address, TextDelta("Hello there, all of you."))
 
 
+async def test_a_server_that_breaks_amid_a_clause_is_heard(
+    server: tuple[SpeechServer, str],
+) -> None:
+    speech, address = server
+    speech.breaks = True
+    with pytest.raises(ComponentFailed, match="HTTP 500: the engine died"):
+        await said(address, TextDelta("Hello there, all of you."))
+
+
 async def test_a_speed_is_refused_not_ignored(server: tuple[SpeechServer, str]) -> None:
     with pytest.raises(BadInput, match=r"speed 1\.5 is not possible"):
         await said(server[1], Voice(None, 1.5), TextDelta("Hello."))
