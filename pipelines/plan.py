@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..components.errors import BadInput
 from .graph import CONVERSATION, Graph
 from .planagenda import Agenda
-from .plancontention import Pace, Strand
+from .plancontention import Pace
+from .plancores import Room
 from .planinputs import Arrival, Habits
 from .planoutcome import NodeOutcome, Outcome
 from .planplaces import Places
+from .planwork import Work
 from .pool import Ticket
 from .profile import NodeProfile, Profile
 
@@ -22,17 +25,22 @@ from .profile import NodeProfile, Profile
 class _Session:
     name: str
     ends_s: float
+    pauses: Iterator[float]
+    samples: Iterator[int]
     failed: bool = False
 
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """A turn on its way through the nodes; `left` are those that it hasn't reached."""
+    """A turn on its way through the nodes; `left` are those that it hasn't reached. `fed` when the
+    newest run, or the next one, has what it takes to begin."""
 
     session: _Session
+    sample: int
     began_s: float
     left: list[str]
     runs: list[_Run] = field(default_factory=list["_Run"])
+    fed: bool = True
     alive: bool = True
 
 
@@ -42,29 +50,25 @@ class _Run:
 
     name: str
     ticket: Ticket
+    work: Work
+    at_work: bool = False
     worked: bool = False
     over: bool = False
 
-    @property
-    def replica(self) -> str:
-        return self.ticket.replica or ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Strands:
-    """A replica's work: that towards first outputs, and that from there to the ends."""
-
-    first: Strand
-    rest: Strand
+    def rest(self) -> None:
+        """It works no more, if it did."""
+        if self.at_work:
+            self.at_work = False
+            self.work.end()
 
 
 class Simulation:
     """Runs arrivals through a graph. Nodes before `conversation` hold a place for a whole session;
-    the others hold one for a turn, each starting when the one before it has its first output.
-    Whenever the number of runs on a replica changes, all of them go on at the pace that was
-    measured with that number.
+    the others hold one for a turn, from the first output of the one before it on, and are at work
+    as soon as that has given them what they need. How fast, is told by `Work`.
 
-    `concurrency` of a node is how many runs a replica serves at once.
+    `concurrency` of a node is how many runs a replica serves at once; replicas have the cores of
+    the `room` (not given: as many as they want).
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Simulation:
         concurrency: dict[str, int],
         *,
         habits: Habits | None = None,
+        room: Room | None = None,
         seed: int = 0,
     ) -> None:
         self.habits = habits or Habits()
@@ -83,11 +88,15 @@ class Simulation:
         if lacking:
             raise BadInput(f"the profile has no runs of {', '.join(lacking)}", where="profile")
         self.outcome = Outcome({name: NodeOutcome() for name in graph.nodes})
+        self._profiles, self._samples = profiles, profile.samples
         self._paces = {name: Pace(profiles[name], concurrency[name]) for name in self.path}
-        self._strands: dict[str, _Strands] = {}
+        self._works: dict[str, Work] = {}
+        self._stands: Counter[str] = Counter()
         self._agenda = Agenda()
         cold_start_s = {name: one.cold_start_s for name, one in profiles.items()}
-        self._places = Places(graph, concurrency, cold_start_s, self._agenda, self.outcome.nodes)
+        self._places = Places(
+            graph, concurrency, cold_start_s, self._agenda, self.outcome.nodes, room or Room()
+        )
         self._rng = random.Random(seed)
         self._numbers = itertools.count(1)
 
@@ -115,7 +124,9 @@ class Simulation:
 
     def _arrive(self, arrival: Arrival) -> None:
         now_s = self._agenda.now_s
-        session = _Session(f"s{next(self._numbers)}", now_s + arrival.length_s)
+        number = next(self._numbers)
+        ends_s, pauses = now_s + arrival.length_s, self.habits.pauses(number)
+        session = _Session(f"s{number}", ends_s, pauses, itertools.count(number))
         self.outcome.sessions += 1
         self.outcome.session_s += arrival.length_s
         for name in self.standing:
@@ -131,7 +142,20 @@ class Simulation:
             self._speak(session)
 
     def _stand(self, session: _Session, name: str, ticket: Ticket) -> None:
-        self.at(session.ends_s, lambda: self._places.done(name, ticket))
+        """A standing node serves the session, and is busy with it, until it ends."""
+        replica = ticket.replica or ""
+
+        def busy(by: int) -> None:
+            self._stands[replica] += by
+            cores = self._stands[replica] * self._profiles[name].standing_cores
+            self._places.machines.want(replica, cores)
+
+        def leave() -> None:
+            busy(-1)
+            self._places.done(name, ticket)
+
+        busy(1)
+        self.at(session.ends_s, leave)
 
     def _fail(self, session: _Session) -> None:
         if not session.failed:
@@ -140,15 +164,15 @@ class Simulation:
 
     def _think(self, session: _Session) -> None:
         """The session's next turn comes after a thought."""
-        think_s = self._rng.expovariate(1 / self.habits.think_s)
-        self.at(self._agenda.now_s + think_s, lambda: self._speak(session))
+        self.at(self._agenda.now_s + next(session.pauses), lambda: self._speak(session))
 
     def _speak(self, session: _Session) -> None:
         """A turn begins, unless the session is over."""
         now_s = self._agenda.now_s
         if session.failed or (self.standing and now_s >= session.ends_s):
             return
-        self._enter(_Turn(session, now_s, list(self.path)))
+        sample = next(session.samples) % self._samples
+        self._enter(_Turn(session, sample, now_s, list(self.path)))
 
     def _enter(self, turn: _Turn) -> None:
         """The turn reaches its next node."""
@@ -156,43 +180,51 @@ class Simulation:
 
         def begin(ticket: Ticket) -> None:
             if turn.alive:
-                self._begin(turn, _Run(name, ticket))
+                turn.runs.append(_Run(name, ticket, self._work(name, ticket.replica or "")))
+                self._begin(turn)
             else:
                 self._places.done(name, ticket)
 
         self._places.ask(name, turn.session.name, begin, lambda: self._fault(turn))
 
-    def _begin(self, turn: _Turn, run: _Run) -> None:
-        """The run has its place: it works towards its first output, then on to its end."""
-        turn.runs.append(run)
-        pace = self._paces[run.name]
-        if run.replica not in self._strands:
-            firsts = Strand(self._agenda, in_order=pace.in_order)
-            self._strands[run.replica] = _Strands(firsts, Strand(self._agenda))
-        strands = self._strands[run.replica]
-        self._repace(run)
-        active = self._places.serving(run.name, run.replica)
-        first_s, rest_s = pace.draw(active, self._rng)
+    def _work(self, name: str, replica: str) -> Work:
+        if replica not in self._works:
+            machines = self._places.machines
+            self._works[replica] = Work(self._agenda, self._paces[name], machines, replica)
+        return self._works[replica]
 
-        def first() -> None:
-            strands.rest.add(rest_s, lambda: self._worked(turn, run))
-            self._onward(turn)
+    def _begin(self, turn: _Turn) -> None:
+        """The newest run is at work, if it has its place and what it needs from the one before."""
+        run = turn.runs[-1]
+        if turn.fed and not run.at_work and not run.worked:
+            turn.fed, run.at_work = False, True
+            run.work.begin(self._rng, turn.sample, lambda rest_s: self._first(turn, run, rest_s))
 
-        strands.first.add(first_s, first)
+    def _first(self, turn: _Turn, run: _Run, rest_s: float) -> None:
+        """A run has its first output: the next one takes its place, and begins when it can."""
+        if not run.at_work:
+            return
+        needs_s = rest_s * self._needed(turn, rest_s)
+        self._onward(turn)
 
-    def _repace(self, run: _Run) -> None:
-        """From now on, what the run's replica serves goes at the pace for the number of it."""
-        active = self._places.serving(run.name, run.replica)
-        if active:
-            pace, strands = self._paces[run.name], self._strands[run.replica]
-            strands.first.slow(pace.first.of(active))
-            strands.rest.slow(pace.rest.of(active))
-        else:
-            self._strands.pop(run.replica, None)
+        def feed() -> None:
+            turn.fed = True
+            if run.at_work and turn.runs[-1] is not run:
+                self._begin(turn)
+            run.work.go_on(rest_s - needs_s, lambda: self._worked(turn, run))
+
+        run.work.go_on(needs_s, feed)
+
+    def _needed(self, turn: _Turn, rest_s: float) -> float:
+        """The share of a run with such a rest that its successor needs, as in the measured turn
+        which was most like it; the successor gets what it got there."""
+        needs = self._profiles[turn.left[0]].needs if turn.left else []
+        if not needs:
+            return 0.0
+        turn.sample = min(range(len(needs)), key=lambda at: abs(needs[at].rest_s - rest_s))
+        return needs[turn.sample].share
 
     def _onward(self, turn: _Turn) -> None:
-        if not turn.alive:
-            return
         if turn.left:
             self._enter(turn)
         else:
@@ -201,6 +233,7 @@ class Simulation:
 
     def _worked(self, turn: _Turn, run: _Run) -> None:
         """A run's work is done: it is over, and what waited for it, unless one before it isn't."""
+        run.rest()
         run.worked = True
         for one in turn.runs:
             if not one.worked:
@@ -210,10 +243,10 @@ class Simulation:
             self._think(turn.session)
 
     def _leave(self, run: _Run) -> None:
+        run.rest()
         if not run.over:
             run.over = True
             self._places.done(run.name, run.ticket)
-            self._repace(run)
 
     def _fault(self, turn: _Turn) -> None:
         """The turn fails and its work ends; a request fails with it, while a conversation goes on

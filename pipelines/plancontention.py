@@ -57,35 +57,57 @@ class Pace:
 
     def __init__(self, measured: NodeProfile, most: int) -> None:
         self.in_order = measured.in_order
-        self._groups = by_active(measured.runs)
-        self._levels = [statistics.fmean(run.active for run in group) for group in self._groups]
-        self.first, self.rest = (
-            Slowdown(
-                self._levels,
-                [statistics.fmean(map(of, one)) for one in self._groups],
-                most,
-                in_order=in_order,
-            )
-            for of, in_order in ((_first_s, self.in_order), (_rest_s, False))
-        )
+        groups = by_active(measured.runs)
+        self._samples = [by_sample(group) for group in groups]
+        self._levels = [statistics.fmean(run.active for run in group) for group in groups]
+        first_s = [statistics.fmean(run.first_s for run in group) for group in groups]
+        rest_s = [sum(map(_rest_s, group)) / sum(map(_outputs, group)) for group in groups]
+        self.first = Slowdown(self._levels, first_s, most, in_order=self.in_order)
+        self.rest = Slowdown(self._levels, rest_s, most, in_order=False)
+        self._cores = _busy_cores(self._levels, [_cores(group) for group in groups], most)
 
-    def draw(self, active: int, chance: random.Random) -> tuple[float, float]:
+    def cores(self, active: int) -> float:
+        """How many cores the replica keeps busy with so many runs, 0 to `most`."""
+        return self._cores[active]
+
+    def draw(self, active: int, chance: random.Random, sample: int = 0) -> tuple[float, float]:
         """The way to the first output and the rest of a run that begins as one of `active`, in
-        the seconds that it would take alone: one that was measured at about that number."""
+        the seconds that it would take alone: one that was measured at about that number, on that
+        sample if there are any."""
         index = min(range(len(self._levels)), key=lambda at: abs(self._levels[at] - active))
-        run = chance.choice(self._groups[index])
+        samples = self._samples[index]
+        runs = samples.get(sample) or [run for one in samples.values() for run in one]
+        run = chance.choice(runs)
         return (
-            _first_s(run) / self.first.at_level(index),
+            run.first_s / self.first.at_level(index),
             _rest_s(run) / self.rest.at_level(index),
         )
 
 
-def _first_s(run: Run) -> float:
-    return run.first_s
-
-
 def _rest_s(run: Run) -> float:
     return max(0.0, run.busy_s - run.first_s)
+
+
+def _outputs(run: Run) -> int:
+    """What the rest of a run is measured by: one that answers at length isn't a slow one."""
+    return max(1, run.outputs - 1)
+
+
+def _cores(runs: Sequence[Run]) -> float:
+    """The cores that runs keep busy which go on at once."""
+    busy_s = sum(run.busy_s for run in runs)
+    active = statistics.fmean(run.active for run in runs)
+    return active * sum(run.cpu_s for run in runs) / busy_s if busy_s else 0.0
+
+
+def _busy_cores(levels: Sequence[float], cores: Sequence[float], most: int) -> list[float]:
+    """The cores that 0 to `most` runs keep busy, known at ascending levels; beyond the highest as
+    many more as between the highest two."""
+    levels, cores = [0.0, *levels], [0.0, *cores]
+    counts = np.arange(most + 1)
+    slope = max(0.0, (cores[-1] - cores[-2]) / (levels[-1] - levels[-2]))
+    more = slope * np.maximum(0.0, counts - levels[-1])
+    return [float(one) for one in np.interp(counts, levels, cores) + more]
 
 
 def by_active(runs: Iterable[Run]) -> list[list[Run]]:
@@ -96,6 +118,14 @@ def by_active(runs: Iterable[Run]) -> list[list[Run]]:
         found.setdefault(round(2 * math.log2(run.active)), []).append(run)
     enough = FEW * sum(map(len, found.values()))
     return [found[key] for key in sorted(found) if len(found[key]) >= enough]
+
+
+def by_sample(runs: Iterable[Run]) -> dict[int, list[Run]]:
+    """Runs on the same sample together."""
+    found: dict[int, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.sample, []).append(run)
+    return found
 
 
 class Strand:

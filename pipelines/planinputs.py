@@ -35,6 +35,14 @@ class Habits:
 
     session_s: float = 180.0
     think_s: float = 6.0
+    seed: int = 0
+
+    def pauses(self, session: int) -> Iterator[float]:
+        """The times before each turn of a session, by its number: exponential, and the same
+        wherever the same session is simulated or served."""
+        chance = random.Random(f"{self.seed} {session}")
+        while True:
+            yield chance.expovariate(1 / self.think_s)
 
 
 class Machine(BaseModel):
@@ -55,6 +63,11 @@ class Prices(BaseModel):
 
     currency: str = "EUR"
     machines: Annotated[dict[str, Machine], Field(min_length=1)]
+
+    @property
+    def free(self) -> bool:
+        """Whether none of the machines costs anything, as where nobody has said what they cost."""
+        return not any(machine.per_hour for machine in self.machines.values())
 
     @staticmethod
     def load(path: Path) -> Prices:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..components.errors import MotetError
 from .graph import Graph
 from .planagenda import Agenda
+from .plancores import Machines, Room
 from .planoutcome import NodeOutcome
 from .pool import TICK_S, Pool, Ticket
 
@@ -19,7 +20,7 @@ class Places:
     """Hands out places at a graph's nodes, and starts and stops replicas as the policy says.
 
     `concurrency` is how many runs a replica of each node serves at once, `cold_start_s` how long
-    one takes to load. What happens is noted in `outcomes`.
+    one takes to load. What happens is noted in `outcomes`. `machines` are those of the `room`.
     """
 
     def __init__(
@@ -29,7 +30,10 @@ class Places:
         cold_start_s: Mapping[str, float],
         agenda: Agenda,
         outcomes: Mapping[str, NodeOutcome],
+        room: Room,
     ) -> None:
+        self.machines = Machines(room)
+        self._cpus = room.cpus or {}
         self._pools = {
             name: Pool(
                 node.spec.scale,
@@ -102,11 +106,6 @@ class Places:
             if begin is not None:
                 begin()
 
-    def serving(self, name: str, replica: str) -> int:
-        """How many runs a replica serves now; 0 of one that is gone."""
-        one = self._pools[name].replicas.get(replica)
-        return one.sessions if one else 0
-
     def replicas(self) -> dict[str, int]:
         """How many replicas each node has now."""
         return {name: len(pool.replicas) for name, pool in self._pools.items()}
@@ -116,7 +115,7 @@ class Places:
         for name, pool in self._pools.items():
             alive = [one.id for one in pool.replicas.values()]
             for replica in alive[: max(1, round(share * len(alive)))]:
-                pool.lost(replica, self._agenda.now_s, expected=True)
+                self._gone(name, replica)
                 gone = [ticket for ticket in self._lost if ticket.replica == replica]
                 for ticket in gone:
                     self._outcomes[name].failed += 1
@@ -127,14 +126,19 @@ class Places:
     def _start(self, name: str) -> str:
         replica = f"{name}-{next(self._numbers)}"
         self._pools[name].starting(replica, self._agenda.now_s)
+        self.machines.place(replica, self._cpus.get(name, 0.0))
         return replica
+
+    def _gone(self, name: str, replica: str) -> None:
+        self._pools[name].lost(replica, self._agenda.now_s, expected=True)
+        self.machines.remove(replica)
 
     def _tick(self) -> None:
         now_s = self._agenda.now_s
         for name, pool in self._pools.items():
             todo = pool.tick(now_s)
             for replica in todo.stop:
-                pool.lost(replica, now_s, expected=True)
+                self._gone(name, replica)
             for _ in range(todo.start):
                 replica = self._start(name)
                 ready_s = now_s + self._cold_start_s[name]

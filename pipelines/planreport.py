@@ -12,6 +12,12 @@ from .planinputs import Arrival, Prices, packed
 from .planoutcome import Outcome
 from .profile import Profile
 
+MOST_MORE = 24
+"""How many replicas more are tried to keep the target, at most."""
+
+HELPS = 0.02
+"""By what share one must lower the 95th percentile to be worth another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
@@ -33,17 +39,28 @@ class Death:
 
 
 @dataclass(frozen=True, slots=True)
+class Enough:
+    """How many `replicas` some nodes are to have at least, and the 95th percentile with them;
+    `kept` is False if none were found with which it is within the target."""
+
+    replicas: Mapping[str, int]
+    p95_s: float
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that `motet plan` says."""
 
     outcome: Outcome
     target_s: float
-    currency: str
+    prices: Prices
     per_hour: float
     per_audio_minute: float
     machines: Mapping[str, int]
     death: Death | None
     advice: Sequence[Advice]
+    enough: Enough | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +82,18 @@ class Planner:
         outcome = self.simulate(self.graph).run(self.arrivals, self.seconds)
         per_hour, machines = self._cost(outcome)
         audio_minutes_per_hour = outcome.session_s / 60 / max(self.seconds / 3600, 1e-9)
+        advice = self._advice(self.graph, outcome, per_hour)
+        missed = outcome.percentile(0.95) > self.target_s
         return Plan(
             outcome=outcome,
             target_s=self.target_s,
-            currency=self.prices.currency,
+            prices=self.prices,
             per_hour=per_hour,
             per_audio_minute=per_hour / audio_minutes_per_hour if audio_minutes_per_hour else 0.0,
             machines=machines,
             death=self._death(death_at_s, machines) if death_at_s is not None else None,
-            advice=self._advice(outcome, per_hour),
+            advice=advice,
+            enough=self._enough(outcome, advice, per_hour) if missed else None,
         )
 
     def _cost(self, outcome: Outcome) -> tuple[float, dict[str, int]]:
@@ -115,14 +135,29 @@ class Planner:
             late_for_s=max(late) - at_s if late else 0.0,
         )
 
-    def _advice(self, outcome: Outcome, per_hour: float) -> list[Advice]:
+    def _enough(self, outcome: Outcome, advice: Sequence[Advice], per_hour: float) -> Enough:
+        """One more replica where it helps most, and again, until the target is kept or it helps no
+        more."""
+        graph, p95_s, replicas = self.graph, outcome.percentile(0.95), dict[str, int]()
+        for _ in range(MOST_MORE):
+            if not advice or advice[0].p95_s > (1 - HELPS) * p95_s:
+                break
+            name, p95_s = advice[0].node, advice[0].p95_s
+            graph = one_more(graph, name)
+            replicas[name] = graph.nodes[name].spec.scale.min_replicas
+            if p95_s <= self.target_s:
+                break
+            outcome = self.simulate(graph).run(self.arrivals, self.seconds)
+            advice = self._advice(graph, outcome, per_hour)
+        return Enough(replicas, p95_s, p95_s <= self.target_s)
+
+    def _advice(self, graph: Graph, outcome: Outcome, per_hour: float) -> list[Advice]:
         """One more replica of each node whose runs waited, best first."""
         found: list[Advice] = []
         for name, node in outcome.nodes.items():
             if not any(wait_s > 0 for wait_s in node.waits_s) and not node.refused:
                 continue
-            graph = one_more(self.graph, name)
-            changed = self.simulate(graph).run(self.arrivals, self.seconds)
+            changed = self.simulate(one_more(graph, name)).run(self.arrivals, self.seconds)
             cost, _ = self._cost(changed)
             found.append(Advice(name, changed.percentile(0.95), cost - per_hour))
         return sorted(found, key=lambda one: (one.p95_s, one.per_hour))
@@ -171,12 +206,7 @@ def render(plan: Plan) -> str:
             f"{name:14}{node.mean_replicas():8.1f} / {node.most_replicas():<8}"
             f"{node.runs:10}{wait_ms:11.0f} ms{node.refused:8}"
         )
-    machines = ", ".join(f"{count} x {name}" for name, count in plan.machines.items()) or "none"
-    lines += [
-        "",
-        f"cost: {plan.per_hour:.2f} {plan.currency} an hour on average,"
-        f" {plan.per_audio_minute:.5f} a minute of session; at the peak {machines}",
-    ]
+    lines += ["", _machines(plan)]
     if plan.death is not None:
         lines.append(
             f"a machine dies after {plan.death.at_s:.0f} s: {plan.death.failed_runs} runs fail,"
@@ -184,10 +214,34 @@ def render(plan: Plan) -> str:
             f" {plan.death.late_for_s:.0f} s"
         )
     for advice in plan.advice:
+        cost = f", {advice.per_hour:+.2f} {plan.prices.currency} an hour"
         lines.append(
-            f"one more {advice.node}: p95 {advice.p95_s * 1000:.0f} ms,"
-            f" {advice.per_hour:+.2f} {plan.currency} an hour"
+            f"one more {advice.node}: p95 {advice.p95_s * 1000:.0f} ms"
+            + ("" if plan.prices.free else cost)
         )
     if plan.advice and plan.advice[0].p95_s < outcome.percentile(0.95):
         lines.append(f"buy first: {plan.advice[0].node}")
+    if plan.enough is not None:
+        lines.append(_enough(plan.enough, plan.target_s))
     return "\n".join(lines)
+
+
+def _machines(plan: Plan) -> str:
+    """What there is at the peak, and what it costs if that is known."""
+    machines = ", ".join(f"{count} x {name}" for name, count in plan.machines.items()) or "none"
+    if plan.prices.free:
+        return f"machines at the peak: {machines}; what they cost takes --prices FILE"
+    return (
+        f"cost: {plan.per_hour:.2f} {plan.prices.currency} an hour on average,"
+        f" {plan.per_audio_minute:.5f} a minute of session; at the peak {machines}"
+    )
+
+
+def _enough(enough: Enough, target_s: float) -> str:
+    """What it takes to keep the target."""
+    replicas = ", ".join(f"{count} replicas of {name}" for name, count in enough.replicas.items())
+    begin, p95 = f"to keep p95 within {target_s * 1000:.0f} ms: ", f"{enough.p95_s * 1000:.0f} ms"
+    if enough.kept:
+        return f"{begin}at least {replicas} (p95 {p95})"
+    least = f"with at least {replicas} it is {p95}, and " if replicas else ""
+    return f"{begin}{least}further replicas don't help"

@@ -28,7 +28,7 @@ class Run(BaseModel):
 
     `active` is how many the replica served while it ran, on average, itself included; `cpu_s` how
     long it kept a core busy, in all processes together (0: it only waits). `sample` is the number
-    of what it was run on.
+    of what it was run on, `outputs` how many frames came of it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,34 +38,46 @@ class Run(BaseModel):
     active: Annotated[float, Field(ge=1)] = 1.0
     cpu_s: Seconds = 0.0
     sample: Annotated[int, Field(ge=0)] = 0
+    outputs: Annotated[int, Field(ge=0)] = 1
+
+
+class Need(BaseModel):
+    """What a node took to begin in one whole turn: the share that had passed of the run before it,
+    from that one's first output on, which lasted `rest_s` from there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rest_s: Seconds
+    share: Annotated[float, Field(ge=0, le=1)]
 
 
 class NodeProfile(BaseModel):
     """What was measured of one node.
 
     `in_order`: of runs that meet, the first has its first output as soon as if it were alone, and
-    the others after it; else all of them have it late. `needs` is the share of the run before it,
-    counted from that one's first output, that it takes to begin. `standing_cores` are kept busy by
-    every session that stands there.
+    the others after it; else all of them have it late. `needs` is of each turn whose frames are a
+    sample of this node; without any, it begins at once. `standing_cores` are kept busy by every
+    session that stands there.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     runs: list[Run] = Field(default_factory=list[Run])
     in_order: bool = False
-    needs: Annotated[float, Field(ge=0, le=1)] = 0.0
+    needs: list[Need] = Field(default_factory=list[Need])
     standing_cores: Annotated[float, Field(ge=0)] = 0.0
     cold_start_s: Seconds = 0.0
 
 
 class Profile(BaseModel):
     """A profile file: the nodes of a graph, and the machine they were measured on, with so many
-    cores (0: not told)."""
+    cores (0: not told). `samples` is how many the first node has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     machine: str = ""
     cores: Annotated[float, Field(ge=0)] = 0.0
+    samples: Annotated[int, Field(ge=1)] = 1
     nodes: dict[str, NodeProfile]
 
     @staticmethod
@@ -104,12 +116,16 @@ def ordered(runs: Sequence[Run], bursts: Sequence[Sequence[Run]]) -> bool:
     return latest_s > 1.5 * alone_s and soonest_s < (alone_s + latest_s) / 2
 
 
-def share_needed(before: Sequence[Run], whole: Sequence[Run], alone: Sequence[Run]) -> float:
-    """See `NodeProfile.needs`: from a node's runs in `whole` turns, those of the one `before` it
-    there, and its runs `alone`, on all that it needs at once."""
-    first_s, alone_s = (statistics.median(run.first_s for run in runs) for runs in (whole, alone))
-    rest_s = statistics.median(run.busy_s - run.first_s for run in before)
-    return min(1.0, max(0.0, first_s - alone_s) / rest_s) if rest_s > 0 else 0.0
+def needs(before: Sequence[Run], whole: Sequence[Run], alone: Sequence[Run]) -> list[Need]:
+    """What a node needs of the one `before` it: from the runs of both in `whole` turns, and from
+    its runs `alone` on the frames of each turn, given all at once."""
+    found: list[Need] = []
+    for turn, (giver, taker) in enumerate(zip(before, whole, strict=True)):
+        own = [run.first_s for run in alone if run.sample == turn and round(run.active) == 1]
+        waited_s = max(0.0, taker.first_s - statistics.median(own))
+        rest_s = giver.busy_s - giver.first_s
+        found.append(Need(rest_s=rest_s, share=min(1.0, waited_s / rest_s) if rest_s else 0.0))
+    return found
 
 
 @dataclass(slots=True)
@@ -154,6 +170,7 @@ class Recorded:
         notes = self._notes.setdefault(node, _Notes())
         started_s = time.monotonic()
         first_s: float | None = None
+        outputs = 0
         before_s = notes.change(1, started_s)
         try:
             noted = self._noted(node, frames) if context.turn else frames
@@ -161,6 +178,7 @@ class Recorded:
                 async for frame in answers:
                     if first_s is None:
                         first_s = time.monotonic() - started_s
+                    outputs += 1
                     yield frame
         finally:
             ended_s = time.monotonic()
@@ -169,7 +187,8 @@ class Recorded:
         if len(notes.runs) < MAX_SAMPLES:
             active = max(1.0, active_s / busy_s) if busy_s else 1.0
             first_s = busy_s if first_s is None else first_s
-            notes.runs.append(Run(first_s=first_s, busy_s=busy_s, active=active))
+            run = Run(first_s=first_s, busy_s=busy_s, active=active, outputs=outputs)
+            notes.runs.append(run)
 
     async def _noted(self, node: str, frames: AsyncIterator[Frame]) -> AsyncIterator[Frame]:
         got: list[Frame] = []

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import math
-import random
+import os
 import statistics
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from ...components.errors import MotetError
 from ...components.frames import Audio, End, Fault, Frame
 from ...pipelines import Graph, Pipeline
 from ...pipelines.plan import Simulation, split
-from ...pipelines.planinputs import Arrival, Habits, steady
+from ...pipelines.plancores import Room
+from ...pipelines.planinputs import Arrival, Habits, drawn
 from ...pipelines.planoutcome import NodeOutcome, Outcome
 from ...pipelines.profile import Profile
 from ...pipelines.runtimes import runtime_of
 from ...pipelines.runtimes.base import share_cores
 from ...pipelines.runtimes.local import setup_of
 from ...pipelines.session import Session
+from .quietroom import listen
 
 LOOK_S = 1.0
 SEEDS = 8
@@ -30,22 +30,28 @@ SEEDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """About so many sessions at once for `seconds`; each asks, thinks, and asks again."""
+    """About so many sessions at once for `seconds`; each asks, thinks, and asks again. In a
+    `surge`, a quarter of them in the first and the last of three parts."""
 
     sessions: int
     seconds: float
     habits: Habits
-    seed: int = 0
+    surge: bool = False
 
     def arrivals(self, graph: Graph) -> list[Arrival]:
         """The same each time."""
+        few = self.sessions / 4 if self.surge else self.sessions
+        levels = [(0.0, few), (self.seconds / 3, self.sessions), (self.seconds * 2 / 3, few)]
         requests = graph.spec.conversation is None
-        return steady(self.sessions, self.seconds, self.habits, self.seed, requests=requests)
+        return list(
+            drawn([*levels, (self.seconds, 0.0)], self.habits, self.habits.seed, requests=requests)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of a load: percentiles of the time to a turn's first output, and mean replicas by node.
+    """Of a load: percentiles of the time to a turn's first output, and replicas by node, on
+    average and at most.
 
     `p95_range_s` is where the 95th percentile of many such loads would be: by the turns of the one
     that was served (95 % confidence), by the plans that were made.
@@ -57,6 +63,7 @@ class Found:
     p95_s: float
     p95_range_s: tuple[float, float]
     replicas: dict[str, float]
+    most: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +75,16 @@ class Comparison:
     served: Found
 
 
-def planned(graph: Graph, profile: Profile, load: Load, cores: float) -> Found:
-    """The mean of a few simulations, which differ in the chance that turns meet."""
+def planned(graph: Graph, profile: Profile, load: Load) -> Found:
+    """The mean of a few simulations of one machine, this one, which differ in what runs take."""
+    cores = float(os.cpu_count() or 1)
     resources = share_cores(graph, cores)
+    room = Room(cores, machines=1)
     places = {
         name: setup_of(node, resources[name]).concurrency for name, node in graph.nodes.items()
     }
     outcomes = [
-        Simulation(graph, profile, places, habits=load.habits, seed=seed).run(
+        Simulation(graph, profile, places, habits=load.habits, room=room, seed=seed).run(
             load.arrivals(graph), load.seconds
         )
         for seed in range(SEEDS)
@@ -90,6 +99,7 @@ def planned(graph: Graph, profile: Profile, load: Load, cores: float) -> Found:
         replicas={
             name: statistics.mean(one.replicas[name] for one in found) for name in graph.nodes
         },
+        most={name: statistics.mean(one.most[name] for one in found) for name in graph.nodes},
     )
 
 
@@ -104,6 +114,7 @@ def _found(outcome: Outcome) -> Found:
         p95_s=outcome.percentile(0.95),
         p95_range_s=(outcome.percentile(max(0.0, 0.95 - off)), outcome.percentile(0.95 + off)),
         replicas={name: node.mean_replicas() for name, node in outcome.nodes.items()},
+        most={name: float(node.most_replicas()) for name, node in outcome.nodes.items()},
     )
 
 
@@ -112,40 +123,46 @@ class _Serving:
     """A load that is served: what was seen so far."""
 
     pipeline: Pipeline
-    sample: Frame
+    samples: Sequence[Frame]
     load: Load
-    chance: random.Random
     began_s: float = field(default_factory=time.monotonic)
     outcome: Outcome = field(default_factory=lambda: Outcome({}))
     failed: int = 0
 
-    async def session(self, arrival: Arrival) -> None:
+    async def session(self, which: int, arrival: Arrival) -> None:
         """One session, at its time: a single turn, or turns until it is over."""
         await asyncio.sleep(self.began_s + arrival.at_s - time.monotonic())
         ends_s = time.monotonic() + arrival.length_s
         async with self.pipeline.session() as session:
             if self.pipeline.graph.spec.conversation is None:
-                await self.turn(session, 1)
+                await self.turn(session, 1, which)
+            elif self.pipeline.graph.entries(Audio):
+                listening = asyncio.create_task(listen(session), name="a quiet room")
+                try:
+                    await self._talk(session, which, ends_s)
+                finally:
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
+            else:
+                await self._talk(session, which, ends_s)
+
+    async def _talk(self, session: Session, which: int, ends_s: float) -> None:
+        for number, pause_s in enumerate(self.load.habits.pauses(which), 1):
+            await asyncio.sleep(pause_s)
+            if time.monotonic() >= ends_s:
                 return
-            if self.pipeline.graph.entries(Audio):
-                # The nodes that listen hold a place from a caller's first sound on.
-                await session.send(Audio(np.zeros(320, np.int16), 16_000))
-            for number in itertools.count(1):
-                await asyncio.sleep(self.chance.expovariate(1 / self.load.habits.think_s))
-                if time.monotonic() >= ends_s:
-                    return
-                await self.turn(session, number)
+            await self.turn(session, number, which + number - 1)
 
     async def warm(self) -> None:
         """A first turn, which doesn't count; the load begins when it is over."""
         async with self.pipeline.session() as session:
-            await self.turn(session, 1)
+            await self.turn(session, 1, 0)
         self.outcome, self.failed = Outcome({}), 0
         self.began_s = time.monotonic()
 
-    async def turn(self, session: Session, number: int) -> None:
+    async def turn(self, session: Session, number: int, sample: int) -> None:
         """One turn to its end; notes how long the first output of the last node took."""
-        session.start(number, self.sample)
+        session.start(number, self.samples[sample % len(self.samples)])
         asked_s, waits = time.monotonic(), True
         last = split(self.pipeline.graph)[1][-1]
         async for which, node, frame in session:
@@ -168,17 +185,20 @@ class _Serving:
             await asyncio.sleep(LOOK_S)
 
 
-async def serve(graph: Graph, runtime: str, sample: Frame, load: Load) -> Found:
-    """Serve a load on a runtime of this machine.
+async def serve(graph: Graph, runtime: str, samples: Sequence[Frame], load: Load) -> Found:
+    """Serve a load on a runtime of this machine, of the samples in turns.
 
     Raises:
         MotetError: a component can't be loaded, or a session be opened.
     """
     async with Pipeline(graph, runtime_of(runtime, graph)) as pipeline:
-        serving = _Serving(pipeline, sample, load, random.Random(load.seed))
+        serving = _Serving(pipeline, samples, load)
         await serving.warm()
         looking = asyncio.create_task(serving.look(), name="looks at the replicas")
-        sessions = [asyncio.create_task(serving.session(one)) for one in load.arrivals(graph)]
+        sessions = [
+            asyncio.create_task(serving.session(which, one))
+            for which, one in enumerate(load.arrivals(graph), 1)
+        ]
         try:
             if sessions:
                 await asyncio.wait(sessions, timeout=load.seconds)
@@ -194,30 +214,24 @@ async def serve(graph: Graph, runtime: str, sample: Frame, load: Load) -> Found:
 
 def render(comparisons: list[Comparison]) -> str:
     """The comparisons as a Markdown table: planned, served, and how far off the plan was."""
-    names = list(comparisons[0].planned.replicas)
-    lines = [
-        "| sessions | turns | failed | p50 s | p95 s | "
-        + " | ".join(f"replicas of {name}" for name in names)
-        + " |",
-        "|---" * (5 + len(names)) + "|",
-    ]
+    lines = ["| sessions | what | planned | served | off |", "|---|---|---|---|---|"]
     for one in comparisons:
-        values = [
-            (one.planned.turns, one.served.turns),
-            (one.planned.failed, one.served.failed),
-            (one.planned.p50_s, one.served.p50_s),
-            (one.planned.p95_s, one.served.p95_s),
-            *((one.planned.replicas[name], one.served.replicas.get(name, 0.0)) for name in names),
-        ]
-        cells = [_cell(plan, real) for plan, real in values]
-        served, plans = (
-            "{:.3g} to {:.3g}".format(*of.p95_range_s) for of in (one.served, one.planned)
-        )
-        cells[3] += f", by chance {served}; single plans {plans}"
-        lines.append(f"| {one.load.sessions} | " + " | ".join(cells) + " |")
+        lines += [f"| {one.load.sessions} | {row} |" for row in _rows(one.planned, one.served)]
+    lines += ["", "In brackets: where p95 may be by chance, and where those of single plans are."]
     return "\n".join(lines)
 
 
-def _cell(plan: float, real: float) -> str:
-    off = f" ({plan / real - 1:+.0%})" if real else ""
-    return f"{plan:.3g} planned, {real:.3g} served{off}"
+def _rows(plan: Found, real: Found) -> Iterator[str]:
+    yield _row("turns", plan.turns, real.turns)
+    yield _row("failed", plan.failed, real.failed)
+    yield _row("p50, s", plan.p50_s, real.p50_s)
+    ranges = (" ({:.3g} to {:.3g})".format(*one.p95_range_s) for one in (plan, real))
+    yield _row("p95, s", plan.p95_s, real.p95_s, *ranges)
+    for name in plan.replicas:
+        yield _row(f"replicas of {name}", plan.replicas[name], real.replicas.get(name, 0.0))
+        yield _row(f"most of {name}", plan.most[name], real.most.get(name, 0.0))
+
+
+def _row(what: str, plan: float, real: float, of_plan: str = "", of_real: str = "") -> str:
+    off = f"{plan / real - 1:+.0%}" if real else ""
+    return f"{what} | {plan:.3g}{of_plan} | {real:.3g}{of_real} | {off}"

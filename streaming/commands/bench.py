@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from .output import Commands, Group, write
-from .plan import add_comparison, add_profile
+from .profile import add_comparison, add_profile
 
 
 def add(commands: Commands) -> None:

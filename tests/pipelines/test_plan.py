@@ -26,8 +26,7 @@ from motet.pipelines.planinputs import (
 from motet.pipelines.planreport import Planner, one_more, render
 from motet.pipelines.profile import NodeProfile, Profile, Run
 from motet.pipelines.spec import PipelineSpec
-from motet.streaming.commands import plan as commands
-from motet.streaming.commands.plan import measure, seconds_of
+from motet.streaming.commands.plan import seconds_of
 
 
 def graph(*names: str, conversation: bool = False, **scale: Any) -> Graph:
@@ -86,6 +85,14 @@ def test_nodes_start_at_the_first_output_of_the_one_before() -> None:
     outcome = Simulation(made, runs, {"a": 1, "b": 1}).run([Arrival(0, 0), Arrival(0, 0)], 60)
     times = [took for _, took in outcome.latencies_s]
     assert times == pytest.approx([0.3, 1.0 + 0.2 + 0.1])
+
+
+def test_samples_come_in_turns() -> None:
+    runs = [Run(first_s=one, busy_s=one, sample=at) for at, one in enumerate((0.1, 0.3))]
+    measured = Profile(nodes={"a": NodeProfile(runs=runs)}, samples=2)
+    simulation = Simulation(graph("a"), measured, {"a": 1})
+    outcome = simulation.run([Arrival(at_s, 0.0) for at_s in (0, 10, 20)], 60)
+    assert [took for _, took in outcome.latencies_s] == pytest.approx([0.3, 0.1, 0.3])
 
 
 def test_a_conversation_holds_its_places_and_takes_turns() -> None:
@@ -186,7 +193,33 @@ def test_a_plan_says_what_to_buy_first() -> None:
     text = render(plan)
     assert "MISSED" in text
     assert "buy first: slow" in text
+    assert "1.00 EUR an hour" in text
+    assert plan.enough is not None
+    assert plan.enough.kept
+    assert plan.enough.replicas["slow"] == 3
+    assert plan.enough.p95_s <= 0.8 < plan.advice[0].p95_s, "two are too few"
+    assert "to keep p95 within 800 ms: at least 3 replicas of slow" in text
     assert one_more(made, "slow").nodes["slow"].spec.scale.max_replicas == 2
+
+
+def test_a_plan_without_prices_says_nothing_of_money_and_when_replicas_do_not_help() -> None:
+    made = graph("a", min_replicas=1, max_replicas=1, concurrency=1)
+    runs = profile(a=fixed(1.0))
+    planner = Planner(
+        graph=made,
+        profile=runs,
+        concurrency={"a": 1},
+        resources={"a": Resources(1)},
+        arrivals=[Arrival(at_s, 0.0) for at_s in (0, 0, 0, 10, 20)],
+        seconds=60,
+        prices=Prices(machines={"any": Machine(per_hour=0.0, cpus=2)}),
+        target_s=0.5,
+        simulate=lambda changed: Simulation(changed, runs, {"a": 1}),
+    )
+    text = render(planner.plan())
+    assert "EUR" not in text
+    assert "machines at the peak: 1 x any; what they cost takes --prices FILE" in text
+    assert "at least 3 replicas of a it is 1000 ms, and further replicas don't help" in text
 
 
 def test_arrivals_of_a_trace(tmp_path: Path) -> None:
@@ -226,6 +259,9 @@ def test_profiles_and_prices_are_checked(tmp_path: Path) -> None:
     path.write_text("machines: {a: {per_hour: 1, cpu: 2}}")
     with pytest.raises(SpecError, match=r"machines\.a\.cpu: Extra"):
         Prices.load(path)
+    kept = profile(2.0, a=fixed(1.0, first_s=0.1))
+    kept.save(path)
+    assert Profile.load(path) == kept
     with pytest.raises(BadInput, match="the profile has no runs of a"):
         Simulation(graph("a"), profile(), {"a": 1})
 
@@ -235,20 +271,3 @@ def test_times(text: str, seconds: float) -> None:
     assert seconds_of(text) == pytest.approx(seconds)
     with pytest.raises(BadInput, match="is no time"):
         seconds_of("soon" + text)
-
-
-async def test_a_profile_is_measured_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commands, "PAUSE_S", 0.01)
-    llm = {"use": "fakes:Answer", "options": {"delay_s": 0.01}, "scale": {"max_replicas": 4}}
-    spec = {"name": "t", "nodes": {"llm": llm}, "edges": ["input -> llm -> output"]}
-    found = await measure(build(PipelineSpec.model_validate(spec)), turns=6, levels=[1, 3])
-    runs = found.nodes["llm"].runs
-    assert [run.active for run in runs[:6]] == pytest.approx([1.0] * 6)
-    assert len(runs[6:]) == 12, "several of each that is at work"
-    assert 2 < statistics.mean(run.active for run in runs[6:]) <= 3 + 1e-9
-    assert min(run.first_s for run in runs) >= 0.01
-    assert all(run.first_s <= run.busy_s for run in runs)
-    found.save(tmp_path / "p.json")
-    assert Profile.load(tmp_path / "p.json") == found

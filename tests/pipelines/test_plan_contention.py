@@ -49,13 +49,9 @@ def test_in_order_the_first_is_as_soon_as_alone_and_the_others_wait_for_it() -> 
 
 
 def test_a_profile_tells_runs_in_order_from_runs_side_by_side() -> None:
-    def burst(*first_s: float) -> Profile:
-        runs = [Run(first_s=one, busy_s=one, active=2.5) for one in first_s]
-        return Profile(nodes={"a": NodeProfile(runs=runs)})
-
     def in_order(*first_s: float) -> bool:
-        measured = Profile(nodes={"a": NodeProfile(runs=whole(ALONE))})
-        return ordered(measured, [burst(*first_s)] * 3).nodes["a"].in_order
+        burst = [Run(first_s=one, busy_s=one, active=2.5) for one in first_s]
+        return ordered(whole(ALONE), [burst] * 3)
 
     assert in_order(1.0, 2.0, 3.0, 4.0)
     assert in_order(4.1, 3.1, 2.1, 1.2)
@@ -77,6 +73,12 @@ def test_the_way_to_the_first_output_has_a_pace_of_its_own() -> None:
     pace = Pace(NodeProfile(runs=runs), 4)
     assert [pace.first.of(active) for active in (1, 2, 3)] == pytest.approx([1.0, 4.0, 7.0])
     assert [pace.rest.of(active) for active in (1, 2, 3)] == pytest.approx([1.0, 1.0, 1.0])
+
+
+def test_a_run_takes_what_was_measured_on_its_sample() -> None:
+    runs = [Run(first_s=at, busy_s=at, sample=at - 1) for at in (1, 2, 3)]
+    pace = Pace(NodeProfile(runs=runs), 1)
+    assert [pace.draw(1, random.Random(), sample)[0] for sample in range(3)] == [1, 2, 3]
 
 
 def test_few_runs_at_a_number_say_nothing() -> None:

@@ -24,11 +24,11 @@ def graph(**options: Any) -> Graph:
 
 
 async def test_every_request_is_served_and_planned() -> None:
-    made, load = graph(), Load(4, 2.0, Habits(think_s=0.4), seed=3)
+    made, load = graph(), Load(4, 2.0, Habits(think_s=0.4, seed=3))
     arrivals = len(load.arrivals(made))
     assert arrivals > 10
-    served = await serve(made, "local", PROMPT, load)
-    plan = planned(made, PROFILE, load, cores=2.0)
+    served = await serve(made, "local", [PROMPT], load)
+    plan = planned(made, PROFILE, load)
     # What arrives at the very end may not be answered any more, and a busy machine is late.
     assert arrivals / 2 <= served.turns <= arrivals
     assert arrivals - 3 <= plan.turns <= arrivals
@@ -38,19 +38,27 @@ async def test_every_request_is_served_and_planned() -> None:
 
 
 async def test_faults_are_counted_and_no_latency() -> None:
-    load = Load(2, 1.0, Habits(think_s=0.3), seed=1)
-    served = await serve(graph(fail=True), "local", PROMPT, load)
+    load = Load(2, 1.0, Habits(think_s=0.3, seed=1))
+    served = await serve(graph(fail=True), "local", [PROMPT], load)
     assert served.turns == 0
     assert served.failed > 0
 
 
 def test_the_table_says_how_far_off_the_plan_was() -> None:
     load = Load(4, 60.0, Habits())
-    found = [Found(100, 0, 0.5, one, (0.9, 1.3), {"llm": 2.0}) for one in (1.2, 1.0)]
+    found = [Found(100, 0, 0.5, one, (0.9, 1.3), {"llm": 2.0}, {"llm": 3.0}) for one in (1.2, 1.0)]
     table = render([Comparison(load, *found)])
-    assert "1.2 planned, 1 served (+20%), by chance 0.9 to 1.3; single plans 0.9 to 1.3 |" in table
-    assert "0 planned, 0 served |" in table
-    assert table.count("\n") == 2
+    assert "| 4 | p95, s | 1.2 (0.9 to 1.3) | 1 (0.9 to 1.3) | +20% |" in table
+    assert "| 4 | failed | 0 | 0 |  |" in table
+    assert "| 4 | replicas of llm | 2 | 2 | +0% |\n| 4 | most of llm | 3 | 3 | +0% |" in table
+
+
+def test_a_surge_has_most_of_its_turns_in_the_middle() -> None:
+    load = Load(40, 90.0, Habits(think_s=1.0), surge=True)
+    begins_s = [arrival.at_s for arrival in load.arrivals(graph())]
+    thirds = [sum(30 * part <= at < 30 * part + 30 for at in begins_s) for part in range(3)]
+    assert thirds[1] == pytest.approx(1200, rel=0.1)
+    assert [thirds[0], thirds[2]] == pytest.approx([300, 300], rel=0.2)
 
 
 @pytest.mark.slow
@@ -59,9 +67,9 @@ async def test_a_conversation_thinks_between_its_turns() -> None:
     edges = ["input -> asr -> conversation", "conversation -> llm -> output"]
     spec = {"name": "t", "nodes": nodes, "edges": edges, "conversation": {}}
     made = build(PipelineSpec.model_validate(spec))
-    load = Load(4, 1.5, Habits(session_s=1.0, think_s=0.1), seed=2)
-    served = await serve(made, "local", PROMPT, load)
-    plan = planned(made, PROFILE, load, cores=2.0)
+    load = Load(4, 1.5, Habits(session_s=1.0, think_s=0.1, seed=2))
+    served = await serve(made, "local", [PROMPT], load)
+    plan = planned(made, PROFILE, load)
     assert served.failed == plan.failed == 0
     assert len(load.arrivals(made)) < served.turns
     assert len(load.arrivals(made)) < plan.turns
