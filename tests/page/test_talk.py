@@ -185,6 +185,17 @@ async def test_typing_is_answered_aloud_without_a_microphone(
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
+async def test_the_voices_of_the_pipeline_are_suggested(chromium: str, scripted: str) -> None:
+    async with browsing(chromium) as browser:
+        seen = await visit(browser, scripted)
+        await seen.page.click("[aria-label=Settings]")
+        await seen.page.wait_for_selector("#voices option[value=heart]", state="attached")
+        assert await seen.page.get_attribute("[name=voice]", "list") == "voices"
+        await seen.check_clean()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
 async def test_an_insecure_page_still_reads_its_answers(chromium: str, scripted: str) -> None:
     async with browsing(chromium) as browser:
         seen = await visit(browser, scripted)

@@ -24,14 +24,18 @@ const STATUS = {
 
 /** A pipeline with a conversation is there to talk to. */
 export function applies(pipelines) {
-  return pipelines.some((pipeline) => pipeline.conversation);
+  return talking(pipelines) !== undefined;
 }
 
 const SHOWN = ["asr", "llm", "tts"];
 
+function talking(pipelines) {
+  return pipelines.find((one) => one.conversation);
+}
+
 /** What runs here, in the names that a pipeline file uses. */
 function describe(pipelines) {
-  const nodes = pipelines.find((one) => one.conversation)?.nodes ?? [];
+  const nodes = talking(pipelines)?.nodes ?? [];
   const used = nodes.map(({ use }) => use).filter((use) => SHOWN.includes(use.split("/")[0]));
   if (used.length === 0) return "";
   return `This server runs ${new Intl.ListFormat("en-GB").format(used)}.`;
@@ -101,7 +105,9 @@ class TalkView {
       this.live,
     );
     main.append(this.root);
-    this.drawer = new SettingsDrawer(this.settings, () => this.talk.configure(this.settings));
+    this.drawer = new SettingsDrawer(this.settings, talking(pipelines)?.name, () =>
+      this.talk.configure(this.settings),
+    );
     tools.append(this.drawer.button);
     this.root.append(this.drawer.dialog);
     this.score = new Score(this.canvas, {

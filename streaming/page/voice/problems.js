@@ -67,8 +67,9 @@ export class Problem extends Error {
     this.detail = detail;
   }
 
-  /** {title, text, action, asksKey, detail} to show. */
+  /** {title, text, action, asksKey, detail} to show; of a key, the server tells programs how. */
   get words() {
-    return { ...WORDS[this.code], detail: this.detail };
+    const words = WORDS[this.code];
+    return { ...words, detail: words.asksKey ? "" : this.detail };
   }
 }

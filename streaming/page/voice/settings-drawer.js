@@ -1,6 +1,7 @@
 // The drawer in which the reader sets voice, end of turn and instructions.
 
 import { el, icon } from "../dom.js";
+import { askJson } from "../http.js";
 
 const EAGERNESS = [
   ["auto", "As it sees fit"],
@@ -20,9 +21,13 @@ function options(pairs, chosen) {
 }
 
 export class SettingsDrawer {
-  /** `onChange()` is called after each change, when `settings` holds and has saved it. */
-  constructor(settings, onChange) {
+  /**
+   * `onChange()` is called after each change, when `settings` holds and has saved it; the voices of
+   * `pipeline` are suggested.
+   */
+  constructor(settings, pipeline, onChange) {
     this.settings = settings;
+    this.pipeline = pipeline;
     this.onChange = onChange;
     this.button = el(
       "button",
@@ -37,12 +42,14 @@ export class SettingsDrawer {
   }
 
   build(values) {
-    this.voice = el("input", { name: "voice", value: values.voice, placeholder: "The server's own", autocomplete: "off", spellcheck: false });
+    this.voices = el("datalist", { id: "voices" });
+    this.voice = el("input", { name: "voice", value: values.voice, placeholder: "The pipeline's own", autocomplete: "off", spellcheck: false });
+    this.voice.setAttribute("list", "voices");
     this.mode = el("select", { name: "mode" }, ...options([["server_vad", "After a silence"], ["semantic_vad", "When it sounds finished"]], values.mode));
     this.silence = el("input", { name: "silenceMs", type: "range", min: 200, max: 1500, step: 50, value: values.silenceMs });
     this.silenceShown = el("output", {});
     this.eagerness = el("select", { name: "eagerness" }, ...options(EAGERNESS, values.eagerness));
-    this.instructions = el("textarea", { name: "instructions", rows: 5, maxLength: 8000, value: values.instructions, placeholder: "You are a helpful voice." });
+    this.instructions = el("textarea", { name: "instructions", rows: 5, maxLength: 8000, value: values.instructions, placeholder: "The pipeline's own" });
     this.silenceField = field("Length of that silence", "", this.silence);
     this.silenceField.append(this.silenceShown);
     this.eagernessField = field("Eagerness", "", this.eagerness);
@@ -61,12 +68,20 @@ export class SettingsDrawer {
       field("Voice", "A name that the pipeline's speech model knows.", this.voice),
       field("Instructions", "What the model is told before the conversation.", this.instructions),
     );
-    this.dialog = el("dialog", { class: "drawer", "aria-labelledby": "settings-title" }, this.form);
+    this.dialog = el("dialog", { class: "drawer", "aria-labelledby": "settings-title" }, this.form, this.voices);
     this.reflect();
   }
 
   open() {
     this.dialog.showModal();
+    this.suggest();
+  }
+
+  /** The field takes any name: a pipeline in other processes doesn't tell the ones it has. */
+  async suggest() {
+    const { data } = await askJson("/v1/audio/voices").catch(() => ({ data: [] }));
+    const own = data.filter(({ motet }) => motet.pipelines.includes(this.pipeline));
+    this.voices.replaceChildren(...own.map(({ id }) => el("option", { value: id })));
   }
 
   changed() {
