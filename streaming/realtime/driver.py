@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ...components.errors import BadInput, MotetError
+from ...components.errors import BadInput, MotetError, Overloaded
 from ...components.frames import End, Fault, Frame
 from ...pipelines.session import Session
 from .effects import Cancel, Close, Effect, Feed, Open, Report, Send
@@ -141,7 +141,7 @@ class Driver:
                 return
             async with asyncio.timeout(FEED_LIMIT_S):
                 await self._session.send(frame)
-        except TimeoutError:
+        except (TimeoutError, Overloaded):
             overload = ClientError("overloaded", "The server can't keep up with the audio.")
             self.apply(self._protocol.refuse(overload))
             self._outgoing.end(Closed(1013, overload.message))

@@ -176,12 +176,15 @@ async def test_a_full_pipeline_refuses_too() -> None:
         await second.close()
 
 
+@pytest.mark.parametrize("overflow", ["block", "error"])
 async def test_audio_that_the_pipeline_can_not_take_ends_in_1013_not_in_memory(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, overflow: str
 ) -> None:
     monkeypatch.setattr(driver, "FEED_LIMIT_S", 0.1)
     stuck = voice()
     stuck["nodes"]["asr"] = {"use": "toolfake:Deaf"}
+    entry = {"input -> turn": {"overflow": overflow}}
+    stuck["edges"] = [entry, "turn -> asr -> conversation", *stuck["edges"][1:]]
     server = make(stuck)
     app = create_app(server)
     async with app.router.lifespan_context(app):
