@@ -30,15 +30,14 @@ async def test_a_component_may_leave_the_rest_of_a_long_request_unread() -> None
 
 
 async def test_what_a_frame_brings_about_never_comes_out_before_it() -> None:
-    edges = ["input -> echo -> shout -> output", "echo -> output"]
-    uses = {"echo": ECHO, "shout": "fakes:Shout"}
+    narrow = {"echo -> shout": {"capacity": 1}}
+    edges = ["input -> echo -> output", narrow, "shout -> output"]
     letters = "abcdefghij"
-    async with Pipeline(graph(uses, edges, sessions={"max_output_frames": 1})) as pipe:
+    async with Pipeline(graph({"echo": ECHO, "shout": "fakes:Shout"}, edges)) as pipe:
         found: list[str] = []
         async for frame in pipe.ask(*map(TextInput, letters)):
             assert isinstance(frame, TextInput)
             found.append(frame.text)
-            await asyncio.sleep(0)
     assert sorted(found) == sorted(letters + letters.upper())
     assert all(found.index(one) < found.index(one.upper()) for one in letters)
 
