@@ -16,7 +16,7 @@ from transformers import GenerationConfig, WhisperForConditionalGeneration
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from ..errors import BadInput, MissingRequirement
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from ..mel import log_mel
 from . import checks
 from .engine import Engine

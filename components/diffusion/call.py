@@ -10,7 +10,7 @@ import diffusers
 import torch
 
 from ..errors import BadInput
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from .shot import Shot
 
 with quiet_loading():  # the import tells which backend it takes where torchvision isn't there

@@ -15,7 +15,7 @@ import torch
 from diffusers.utils import logging
 
 from ..errors import BadInput, MissingRequirement, nearest
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from ..models import locate
 from .options import DiffusionOptions
 

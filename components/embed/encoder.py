@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transformers import AutoModel, AutoTokenizer
 
 from ..errors import BadInput
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from .folder import Layout, Pooling, read_layout
 
 Vector = NDArray[np.float32]

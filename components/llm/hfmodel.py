@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 from transformers.cache_utils import DynamicCache
 
 from ..errors import BadInput, MissingRequirement
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from ..vlm import Family, Picture, family_of
 from .hfadapters import Adapters
 from .hfslots import SlotCache

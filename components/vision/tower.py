@@ -15,7 +15,7 @@ import torch
 from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageTextToText
 
 from ..errors import BadInput, MissingRequirement
-from ..hub import quiet_loading
+from ..loading import quiet_loading
 from ..pixels import Pixels
 from ..vlm import Family, Picture, family_of
 from .cache import digest_of

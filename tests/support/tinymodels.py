@@ -28,7 +28,7 @@ from transformers.models.llava_next.image_processing_pil_llava_next import (
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 
-from motet.components.hub import quiet_loading
+from motet.components.loading import quiet_loading
 
 # Two waiting threads on a busy machine cost more than one thread works.
 torch.set_num_threads(1)

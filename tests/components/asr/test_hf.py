@@ -16,7 +16,7 @@ from motet.components.asr.hfwhisper import HfWhisper
 from motet.components.asr.requests import Request
 from motet.components.base import Setup
 from motet.components.errors import BadInput, MissingRequirement
-from motet.components.hub import quiet_loading
+from motet.components.loading import quiet_loading
 from motet.components.mel import log_mel
 
 pytestmark = pytest.mark.timeout(60)
