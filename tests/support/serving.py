@@ -24,9 +24,10 @@ VOICE = Path(__file__).parents[2] / "configs" / "voice.yaml"
 
 
 @contextmanager
-def listening(app: FastAPI) -> Iterator[str]:
-    """Serve `app` on a free port; its address."""
-    config = uvicorn.Config(app, port=0, log_level="error", ws="websockets-sansio", lifespan="on")
+def listening(app: FastAPI, **options: Any) -> Iterator[str]:
+    """Serve `app` on a free port; its address. `options` are uvicorn's."""
+    options |= {"port": 0, "log_level": "error", "ws": "websockets-sansio", "lifespan": "on"}
+    config = uvicorn.Config(app, **options)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
