@@ -60,18 +60,6 @@ ENTRIES: dict[str, Entry] = {
         "whole files: cut at pauses, decoded in parallel, checked, with word times",
         packages=("ctranslate2", "tokenizers", "soxr", "av", "onnxruntime"),
     ),
-    "diarize/cluster": Entry(
-        "diarize.cluster:ClusterDiarizer",
-        "who spoke when, offline: voices clustered by their spectrum",
-        extra="diarize",
-        packages=("torch", "scipy", "av", "onnxruntime", "resemblyzer"),
-    ),
-    "diarize/pyannote": Entry(
-        "diarize.pyannote:PyannoteDiarizer",
-        "who spoke when, by pyannote.audio, with weights that you give",
-        extra="pyannote",
-        packages=("torch", "av", "pyannote.audio"),
-    ),
     "asr/hf": Entry(
         "asr.hf:HfAsr",
         "Whisper on transformers, batched",
@@ -84,6 +72,18 @@ ENTRIES: dict[str, Entry] = {
         extra="trt",
         packages=("tensorrt_llm", "torch", "soxr"),
     ),
+    "diarize/cluster": Entry(
+        "diarize.cluster:ClusterDiarizer",
+        "who spoke when, offline: voices clustered by their spectrum",
+        extra="diarize",
+        packages=("torch", "scipy", "av", "onnxruntime", "resemblyzer"),
+    ),
+    "diarize/pyannote": Entry(
+        "diarize.pyannote:PyannoteDiarizer",
+        "who spoke when, by pyannote.audio, with weights that you give",
+        extra="pyannote",
+        packages=("torch", "av", "pyannote.audio"),
+    ),
     "llm/llama": Entry(
         "llm.llama:LlamaLlm",
         "GGUF models on llama.cpp, continuous batching",
@@ -91,14 +91,6 @@ ENTRIES: dict[str, Entry] = {
     ),
     "llm/remote": Entry(
         "llm.remote:RemoteLlm", "any OpenAI-compatible server", packages=("httpx",)
-    ),
-    "tts/hibari": Entry(
-        "tts.hibari:HibariTts",
-        "English, 24 kHz, far faster than real time",
-        packages=("hibari", "regex"),
-    ),
-    "tts/piper": Entry(
-        "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "hibari", "regex")
     ),
     "llm/hf": Entry(
         "llm.hf:HfLlm",
@@ -111,6 +103,31 @@ ENTRIES: dict[str, Entry] = {
         "language models on TensorRT-LLM (NVIDIA GPUs)",
         extra="trt",
         packages=("tensorrt_llm", "torch", "transformers"),
+    ),
+    "tts/hibari": Entry(
+        "tts.hibari:HibariTts",
+        "English, 24 kHz, far faster than real time",
+        packages=("hibari", "regex"),
+    ),
+    "tts/piper": Entry(
+        "tts.piper:PiperTts", "Piper ONNX voices", packages=("onnxruntime", "hibari", "regex")
+    ),
+    "tts/orpheus": Entry(
+        "tts.orpheus:OrpheusTts",
+        "expressive speech: a language model that writes SNAC's codes",
+        packages=("httpx", "regex"),
+    ),
+    "codec/snac": Entry(
+        "codec.snac:SnacCodec",
+        "SNAC's codes to sound, streams batched",
+        extra="media",
+        packages=("torch", "snac"),
+    ),
+    "embed/text": Entry(
+        "embed.text:TextEmbedder",
+        "sentence embeddings, batched by tokens",
+        extra="media",
+        packages=("torch", "transformers"),
     ),
     "vision/encoder": Entry(
         "vision.encoder:VisionEncoder",
@@ -129,23 +146,6 @@ ENTRIES: dict[str, Entry] = {
         "pages of a PDF: their text, or their picture where they are scans",
         extra="media",
         packages=("pypdfium2", "PIL"),
-    ),
-    "embed/text": Entry(
-        "embed.text:TextEmbedder",
-        "sentence embeddings, batched by tokens",
-        extra="media",
-        packages=("torch", "transformers"),
-    ),
-    "tts/orpheus": Entry(
-        "tts.orpheus:OrpheusTts",
-        "expressive speech: a language model that writes SNAC's codes",
-        packages=("httpx", "regex"),
-    ),
-    "codec/snac": Entry(
-        "codec.snac:SnacCodec",
-        "SNAC's codes to sound, streams batched",
-        extra="media",
-        packages=("torch", "snac"),
     ),
     "diffusion/image": Entry(
         "diffusion.image:DiffusionImage",
