@@ -57,12 +57,15 @@ class Caller:
             feeder.cancel()
             reader.cancel()
             results = await asyncio.gather(reader, feeder, return_exceptions=True)
-            for result in results:
-                if isinstance(result, Refused):
-                    count = self._record.refused
-                    count[result.code] = count.get(result.code, 0) + 1
-                    break
             await self._socket.close()
+        code: int | None = None
+        for result in results:
+            if isinstance(result, Refused):
+                code = result.code
+            elif isinstance(result, Exception):
+                raise result
+        if code is not None:
+            self._record.refused[code] = self._record.refused.get(code, 0) + 1
 
     async def _feed(self, stop_s: float) -> None:
         start_s = time.perf_counter() + random.random() * len(self._clip.events) * CHUNK_MS / 1000

@@ -62,17 +62,26 @@ def arrivals(chunks: int) -> Samples:
 
 def make(path: Path | None, cycle_s: float, noise_db: float | None = None) -> Clip:
     """A cycle of `cycle_s` seconds: the file's speech (or `QUESTION`), then silence; over all of
-    it noise of so many dB below full scale, None for digital silence."""
+    it noise of so many dB below full scale, None for digital silence.
+
+    Raises:
+        BadInput: the file can't be read, is silent, or is longer than a cycle.
+    """
     pcm, rate_hz = read(path) if path else spoken(QUESTION)
     resampler = Resampler(rate_hz, RATE_HZ)
     pcm = np.concatenate((resampler.push(pcm), resampler.flush()))
-    loud = np.abs(pcm.astype(np.int32)) > 400
-    pcm = pcm[: int(np.nonzero(loud)[0][-1]) + 1]
-    pcm = (pcm * (20_000 / max(1, int(np.abs(pcm).max())))).astype(np.int16)
+    loud = np.nonzero(np.abs(pcm.astype(np.int32)) > 400)[0]
+    if not len(loud):
+        raise BadInput(f"{path} is silent", where="--wav")
+    pcm = pcm[: int(loud[-1]) + 1]
+    pcm = (pcm * (20_000 / int(np.abs(pcm.astype(np.int32)).max()))).astype(np.int16)
     size = RATE_HZ * CHUNK_MS // 1000
     chunks = int(cycle_s * 1000 / CHUNK_MS)
     whole = np.zeros(chunks * size, np.int16)
-    whole[: min(len(pcm), len(whole))] = pcm[: len(whole)]
+    if len(pcm) > len(whole):
+        takes_s = len(pcm) / RATE_HZ
+        raise BadInput(f"is {cycle_s:g} s, the speech takes {takes_s:.1f} s", where="--cycle-s")
+    whole[: len(pcm)] = pcm
     if noise_db is not None:
         noise = np.random.default_rng(0).normal(0, 32768 * 10 ** (noise_db / 20), len(whole))
         whole = (whole + noise).clip(-32768, 32767).astype(np.int16)

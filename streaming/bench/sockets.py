@@ -91,7 +91,7 @@ class OverSocket:
 
     @classmethod
     async def open(cls, url: str) -> OverSocket:
-        """Connect. Raises `Refused` when the server answers with a status instead."""
+        """Connect to a ws:// address."""
         return cls(await connect(url, max_size=None, compression=None))
 
     async def send(self, text: str) -> None:

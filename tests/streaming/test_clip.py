@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from motet.components.errors import BadInput
-from motet.streaming.bench.clip import read
+from motet.streaming.bench.clip import make, read
 
 soundfile = pytest.importorskip("soundfile")
 
@@ -29,3 +29,15 @@ def test_what_is_no_audio_is_named(tmp_path: Path) -> None:
     file.write_text("words")
     with pytest.raises(BadInput, match=r"--wav: .*text\.wav"):
         read(file)
+
+
+@pytest.mark.parametrize(
+    ("level", "message"), [(0, "--wav: .*silent"), (9000, "--cycle-s: is 1 s.*takes 2.0 s")]
+)
+def test_a_cycle_holds_speech_and_all_of_it(tmp_path: Path, level: int, message: str) -> None:
+    file = tmp_path / "said.wav"
+    soundfile.write(file, np.full(48_000, level, np.int16), 24_000)
+    with pytest.raises(BadInput, match=message):
+        make(file, cycle_s=1.0)
+    if level:
+        assert make(file, cycle_s=3.0).speech_chunks == 100
