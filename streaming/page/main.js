@@ -57,7 +57,11 @@ async function start() {
     unmount = view.mount({ main, tools, pipelines: known });
   };
   window.addEventListener("hashchange", () => location.hash !== "#main" && show());
-  window.addEventListener("motet-key", () => look().then(() => navigation(views, view)));
+  window.addEventListener("motet-key", async () => {
+    await look();
+    if (known.length > 0 && !views.includes(view)) show();
+    else navigation(views, view);
+  });
   await look();
   show();
 }

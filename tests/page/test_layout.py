@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.async_api import Browser
 
+from motet.pipelines import parse
+
 from ..support.serving import serving
 from .conftest import visit
 
@@ -149,3 +151,15 @@ async def test_says_that_a_microphone_needs_a_secure_page(browser: Browser, addr
     await page.click("button.talk")
     await page.wait_for_selector(".problem h2")
     assert "secure" in await page.inner_text(".problem h2")
+
+
+@pytest.mark.timeout(40)
+async def test_once_the_key_is_given_what_is_served_is_shown(browser: Browser) -> None:
+    text = "name: p\nnodes: {echo: {use: 'fakes:Echo'}}\nedges: [input -> echo -> output]\n"
+    with serving(parse(text), api_keys=("mk-right",)) as url:
+        page = (await visit(browser, url)).page
+        await page.fill(".typing input", "Hello?")
+        await page.press(".typing input", "Enter")
+        await page.fill(".problem input", "mk-right")
+        await page.press(".problem input", "Enter")
+        await page.wait_for_selector(".watch-view")

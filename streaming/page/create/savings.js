@@ -9,8 +9,8 @@ const took = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixe
 /** [[label, value]] of what the server told of a made thing. */
 export function facts({ meta, size, seconds }) {
   const rows = [["Seed", String(meta.seed)], ["Steps", String(meta.steps)], ["Size", seconds ? `${size}, ${seconds} s` : size], ["Time", took(meta.ms)]];
-  if (meta.rows_total) rows.push(["Denoiser rows saved", `${meta.rows_saved} of ${meta.rows_total}`]);
-  if (meta.blocks_total) rows.push(["Blocks saved", `${meta.blocks_saved} of ${meta.blocks_total}`]);
+  if (meta.rows_saved) rows.push(["Denoiser rows saved", `${meta.rows_saved} of ${meta.rows_total}`]);
+  if (meta.blocks_saved) rows.push(["Blocks saved", `${meta.blocks_saved} of ${meta.blocks_total}`]);
   return rows;
 }
 
