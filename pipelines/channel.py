@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ..components.errors import Overloaded
@@ -14,18 +14,27 @@ Item = TypeVar("Item")
 
 
 class Channel(Generic[Item]):
-    """Holds at most `capacity` items; then `put` waits, drops the oldest, or raises, as told.
+    """Holds at most `capacity` items; then `put` waits, drops the oldest, or raises, as told. The
+    oldest is one that isn't to be kept, where there is one.
 
     Iterate it from one task. It ends after `close` once what it holds is taken. Built for live
     audio: while there is room, `put` and a `get` that finds something never suspend. Room that
     comes free goes to those who wait for it, in the order in which they came.
     """
 
-    def __init__(self, capacity: int, overflow: Overflow = "block", *, name: str = "") -> None:
+    def __init__(
+        self,
+        capacity: int,
+        overflow: Overflow = "block",
+        *,
+        name: str = "",
+        keep: Callable[[Item], bool] = lambda _: False,
+    ) -> None:
         self._items: deque[Item] = deque()
         self._capacity = capacity
         self._overflow = overflow
         self._name = name
+        self._keep = keep
         self._closed = False
         self._getter: asyncio.Future[None] | None = None
         self._putters: dict[asyncio.Future[bool], Item] = {}
@@ -85,7 +94,8 @@ class Channel(Generic[Item]):
 
     def _make_room(self) -> bool:
         if self._overflow == "drop_oldest":
-            self._items.popleft()
+            places = (n for n, item in enumerate(self._items) if not self._keep(item))
+            del self._items[next(places, 0)]
             self.dropped += 1
             return True
         if self._overflow == "error":

@@ -101,7 +101,8 @@ class Lane:
         inbox = self._inboxes.get(name)
         if inbox is None:
             edge = next(edge for edge in self._graph.edges if edge.target == name)
-            inbox = self._inboxes[name] = Channel(*edge.settings.queue, name=name)
+            queue = Channel[Frame](*edge.settings.queue, name=name, keep=_is_control)
+            inbox = self._inboxes[name] = queue
             if name in self._done or self.cancelled:
                 inbox.close()
             else:
@@ -181,3 +182,7 @@ class Lane:
         if not self.over and self._done >= SOURCES and set(self._graph.nodes) <= self._done:
             self.over = True
             self._output.force((self.turn, "", End(interrupted=self.cancelled)))
+
+
+def _is_control(frame: Frame) -> bool:
+    return isinstance(frame, Control)

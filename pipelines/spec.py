@@ -87,7 +87,8 @@ class NodeSpec(Spec):
 class EdgeSpec(Spec):
     """What an edge carries (None: all that fits), how much it holds, what a full one does.
 
-    A node has one queue, so that the edges into it agree on its `capacity` and `overflow`.
+    A node has one queue, so that the edges into it agree on its `capacity` and `overflow`. What
+    drops the oldest drops no settings and no other control frames.
     """
 
     carries: tuple[str, ...] | None = None

@@ -74,6 +74,16 @@ async def test_the_callers_fault_keeps_its_code() -> None:
         assert Fault("n0", "invalid_value", "n0: told to be bad") in await turn(session, 1)
 
 
+async def test_settings_outlive_the_frames_that_are_dropped() -> None:
+    edges = [{"input -> n": {"capacity": 4, "overflow": "drop_oldest"}}, "n -> output"]
+    async with Pipeline(graph({"n": "fakes:Tuned"}, edges)) as pipe, pipe.session() as session:
+        assert session.offer(TurnSettings(silence_duration_ms=700))
+        for _ in range(10):
+            assert session.offer(TextInput("?"))
+        session.finish()
+        assert await turn(session, 0) == [TextInput("700")] * 3 + [End()]
+
+
 async def test_a_component_that_is_started_anew_still_knows_its_settings() -> None:
     async with in_a_row("fakes:Tuned", conversation={}) as pipe, pipe.session() as session:
         await session.send(TurnSettings(silence_duration_ms=700))
