@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from functools import cache
+from typing import Any, ClassVar
 
 from ..base import Component, Context, Setup, closing
 from ..errors import BadInput
 from ..frames import Data, Frame, MediaFile, Progress, Segment
-from ..models import lacking, locate
+from ..models import hub_id, lacking, locate
 from ..speech import speech_model
-from ..transcription import kind_of
+from ..transcription import kind_of, parse_options
 from .file_decode import ChunkDecoder, ChunkText
 from .file_lanes import Lanes
 from .file_lend import help_out, lends
 from .file_options import FileOptions
 from .file_result import known_chunk
 from .file_work import FileWork, Models
+from .tokens import Tokens, tokens_of
 from .whisper import Whisper
+
+
+@cache
+def _tokens(model: str) -> Tokens | None:
+    """The tokens of a model whose files are here."""
+    return None if hub_id(model) or lacking(model) else tokens_of(locate(model))
 
 
 class FileAsr(Component):
@@ -51,6 +59,14 @@ class FileAsr(Component):
         """The models that aren't installed."""
         return [*lacking(setup.model or "whisper-base"), *lacking("silero-vad")]
 
+    @classmethod
+    def refuse(cls, setup: Setup, options: Mapping[str, Any]) -> None:
+        """Refuse a language that the model doesn't know, as far as its files are here."""
+        language = parse_options(options).language
+        tokens = _tokens(setup.model or "whisper-base") if language else None
+        if tokens is not None:
+            tokens.check_language(language)
+
     async def load(self) -> None:
         """Read the models, one copy for all cores."""
 
@@ -62,7 +78,7 @@ class FileAsr(Component):
                 threads=1,
                 workers=self._lanes.count,
             )
-            decoder = ChunkDecoder(engine, self._options.checking)
+            decoder = ChunkDecoder(engine, self._options.checking, self._options.batch_frames)
             return Models(engine, decoder, speech_model(self._options.vad))
 
         loop = asyncio.get_running_loop()

@@ -28,10 +28,11 @@ _ASK_AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How many chunks share the decoder: those of the `first` batches are fewer."""
+    """How many chunks share the decoder, and mel frames; the `first` batches have fewer chunks."""
 
     full: int
     first: int
+    frames: int
 
 
 class Batches:
@@ -117,9 +118,9 @@ class Batches:
         """The next batch: full; towards the end an equal share for each lane: none idles."""
         self._begun += 1
         if not self._read_all:
-            return self._schedule.take(self._sizes.full)
+            return self._schedule.take(self._sizes.full, self._sizes.frames)
         share = -(-self._schedule.waiting // self.width)
-        return self._schedule.take(max(1, min(self._sizes.full, share)))
+        return self._schedule.take(max(1, min(self._sizes.full, share)), self._sizes.frames)
 
     def _enough(self) -> bool:
         """Whether a batch is worth starting: full, or early, or nothing more to wait for."""

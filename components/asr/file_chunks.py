@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..frames import Samples
+from ..mel import FRAMES_PER_S
 from ..speech import WINDOW, SileroModel, Span, SpanFinder, SpanRules, SpeechStream
 
 RATE_HZ = 16_000
+WINDOW_FRAMES = 3000
+_FEWEST_FRAMES = 1000
+_TAIL_S = 2.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +41,12 @@ class Chunk:
     def duration_s(self) -> float:
         """Its length."""
         return len(self.pcm) / RATE_HZ
+
+    @property
+    def frames(self) -> int:
+        """Mel frames that the encoder sees: the chunk and a tail of silence, in whole seconds."""
+        wanted = math.ceil(self.duration_s + _TAIL_S) * FRAMES_PER_S
+        return min(WINDOW_FRAMES, max(wanted, _FEWEST_FRAMES))
 
     @property
     def spans_s(self) -> list[tuple[float, float]]:

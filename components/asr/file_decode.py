@@ -20,17 +20,15 @@ from ..heap import trim
 from ..mel import FRAMES_PER_S, log_mel
 from .checks import compression_ratio
 from .file_checks import CheckRules, Judged, faults, is_silence
-from .file_chunks import Chunk
+from .file_chunks import WINDOW_FRAMES, Chunk
 from .file_language import LanguageVote
 from .file_split import halves
 from .file_words import hold_to_speech, words_of
 from .whisper import Whisper
 
 _TOKENS_PER_S = 9
-_TAIL_S = 2.0
-_WINDOW_FRAMES = 3000
-_FEWEST_FRAMES = 1000
-_HOTTER = (0.4, 0.8)
+_HOT = 0.4
+_HOTTEST = 0.8
 _DEEPEST = 2
 # Alignment keeps a probability for every token of the vocabulary at every position: larger groups
 # are slower, as that leaves the cache, and cost 12 MB a chunk.
@@ -77,11 +75,15 @@ class _Heard:
 
 
 class ChunkDecoder:
-    """Decodes batches of chunks; one for all files, used from several threads at once."""
+    """Decodes batches of chunks; one for all files, used from several threads at once.
 
-    def __init__(self, engine: Whisper, rules: CheckRules) -> None:
+    What is decoded again has no more than `frames` at once, or is one chunk.
+    """
+
+    def __init__(self, engine: Whisper, rules: CheckRules, frames: int) -> None:
         self._engine = engine
         self._rules = rules
+        self._full_at_once = max(1, frames // WINDOW_FRAMES)
 
     def decode(
         self, chunks: Sequence[Chunk], ask: Ask, vote: LanguageVote, stop: threading.Event
@@ -92,8 +94,8 @@ class ChunkDecoder:
             Stopped: `stop` was set meanwhile.
         """
         heard = self._once(chunks, ask, vote, stop)
-        for step in ("full", *_HOTTER[:1]):
-            self._again(heard, ask, vote, stop, step)
+        for temperature in (0.0, _HOT):
+            self._again(heard, ask, vote, stop, temperature)
         done = [self._finish(one) for one in self._align(heard)]
         for place, result in enumerate(done):
             if result.marks:
@@ -107,18 +109,13 @@ class ChunkDecoder:
         ask: Ask,
         vote: LanguageVote,
         stop: threading.Event,
-        step: Literal["full"] | float | str,
+        temperature: float,
     ) -> None:
-        """Decode once more what failed: at full length, as in training, or hotter.
-
-        At full length a chunk takes twice the memory, so half as many go at once.
-        """
+        """Decode once more what failed: at full length, as in training, and this hot at least."""
         failed = [place for place, one in enumerate(heard) if one.result.marks]
-        at_once = max(1, len(heard) // 2)
-        temperature = ask.temperature if step == "full" else max(float(step), ask.temperature)
-        hotter = replace(ask, temperature=temperature, context=())
-        for start in range(0, len(failed), at_once):
-            some = failed[start : start + at_once]
+        hotter = replace(ask, temperature=max(temperature, ask.temperature), context=())
+        for start in range(0, len(failed), self._full_at_once):
+            some = failed[start : start + self._full_at_once]
             chunks = [heard[place].chunk for place in some]
             fresh = self._once(chunks, hotter, vote, stop, full=True)
             for place, new in zip(some, fresh, strict=True):
@@ -138,7 +135,7 @@ class ChunkDecoder:
         if len(parts) < 2:
             return result
         heard = self._once(parts, replace(ask, context=()), vote, stop)
-        self._again(heard, ask, vote, stop, _HOTTER[-1] if depth > 1 else "full")
+        self._again(heard, ask, vote, stop, _HOTTEST if depth > 1 else 0.0)
         done = [self._finish(one) for one in self._align(heard)]
         if depth < _DEEPEST:
             for place, half in enumerate(done):
@@ -160,8 +157,7 @@ class ChunkDecoder:
         full: bool = False,
     ) -> list[_Heard]:
         longest_s = max(chunk.duration_s for chunk in chunks)
-        wanted = int(np.ceil((longest_s + _TAIL_S) * FRAMES_PER_S / 100)) * 100
-        frames = _WINDOW_FRAMES if full else min(_WINDOW_FRAMES, max(wanted, _FEWEST_FRAMES))
+        frames = WINDOW_FRAMES if full else max(chunk.frames for chunk in chunks)
         encoded = [self._encode(chunk, frames, stop) for chunk in chunks]
         languages = self._languages(encoded, chunks, vote)
         if stop.is_set():

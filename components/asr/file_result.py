@@ -66,7 +66,7 @@ class Transcript:
         self._kept.add(segments)
         return segments
 
-    def data(self, vote: LanguageVote, report: ReadReport, options: Mapping[str, Any]) -> Data:
+    def data(self, vote: LanguageVote, report: ReadReport, task: str) -> Data:
         """The whole result, JSON-like."""
         shapes = self._kept.shapes()
         return Data(
@@ -76,7 +76,7 @@ class Transcript:
                 "language": vote.language,
                 "languages": vote.shares,
                 "duration": round(report.read_s, 3),
-                "task": options["task"],
+                "task": task,
                 "segments": shapes,
                 "speakers": sorted({one["speaker"] for one in shapes if one["speaker"]}),
                 "media": {

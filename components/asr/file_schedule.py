@@ -16,7 +16,8 @@ class Schedule(Generic[Result]):
     """Chunks wait here until they are batched; results wait until all before them are there.
 
     A batch is the chunk that has waited longest and those closest to it in length, so that little
-    is padded and the first results come first. Pure; the caller keeps it from two tasks at once.
+    is padded and the first results come first. Its memory goes with its mel frames, each chunk's as
+    many as the longest's. Pure; the caller keeps it from two tasks at once.
     """
 
     _waiting: list[tuple[int, Chunk]] = field(default_factory=list[tuple[int, Chunk]])
@@ -44,16 +45,23 @@ class Schedule(Generic[Result]):
         heapq.heappush(self._done, (self._added, chunk, result))
         self._added += 1
 
-    def take(self, size: int) -> list[tuple[int, Chunk]]:
-        """The next batch of up to `size` chunks, empty if nothing waits."""
+    def take(self, size: int, frames: int) -> list[tuple[int, Chunk]]:
+        """The next batch, of up to `size` chunks and `frames`; one chunk at least if any waits."""
         if not self._waiting:
             return []
         length = len(self._waiting[0][1].pcm)
         ranked = sorted(
-            range(1, len(self._waiting)),
-            key=lambda place: abs(len(self._waiting[place][1].pcm) - length),
+            range(len(self._waiting)),
+            key=lambda place: (abs(len(self._waiting[place][1].pcm) - length), place),
         )
-        places = sorted([0, *ranked[: size - 1]])
+        places: list[int] = []
+        longest = 0
+        for place in ranked[:size]:
+            longest = max(longest, self._waiting[place][1].frames)
+            if places and longest * (len(places) + 1) > frames:
+                break
+            places.append(place)
+        places.sort()
         batch = [self._waiting[place] for place in places]
         for place in reversed(places):
             del self._waiting[place]

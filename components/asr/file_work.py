@@ -60,7 +60,6 @@ class FileWork:
         self._known = known
         self._reading: asyncio.Task[None] | None = None
         self._blocks: Iterator[list[Chunk]] | None = None
-        self._source: ChunkSource | None = None
         self._read_all = False
         self._schedule: Schedule[ChunkText] = Schedule()
         settled = asked.language or settings.language
@@ -74,14 +73,14 @@ class FileWork:
             models.decoder,
             _ask(tokens, asked, settings),
             self._vote,
-            Sizes(settings.batch, settings.first_batch),
+            Sizes(settings.batch, settings.first_batch, settings.batch_frames),
             name=file.name,
             fellows=fellows,
         )
 
     async def frames(self) -> AsyncIterator[Frame]:
         """Everything that comes of the file, in order of time."""
-        source = self._source = await self._in_reader(self._open)
+        source = await self._in_reader(self._open)
         self._blocks = iter(source)
         transcript = Transcript(source.tracks)
         told_s = 0.0
@@ -101,7 +100,7 @@ class FileWork:
                 told_s = read_s
                 yield Progress(read_s, max(source.duration_s, read_s))
         yield Progress(source.duration_s, source.duration_s)
-        yield transcript.data(self._vote, source.reader.report, self._asked.model_dump())
+        yield transcript.data(self._vote, source.reader.report, self._asked.task)
 
     async def _step(self) -> None:
         """Wait until a batch is decoded or a block read; what failed there is raised here."""

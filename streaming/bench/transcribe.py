@@ -40,7 +40,7 @@ for segment in segments:
     text.append(segment.text)
 print(json.dumps({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu,
     "first_s": first, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-    "duration_s": info.duration, "text": " ".join(text)}))
+    "duration_s": info.duration, "language": info.language, "text": " ".join(text)}))
 """
 
 
@@ -101,6 +101,7 @@ async def _ours(plan: Plan) -> Measured:
                     "first_s": first_s,
                     "peak_mb": peak_bytes() // 2**20,
                     "duration_s": frame.value["duration"],
+                    "language": frame.value["language"],
                     "text": frame.value["text"],
                 }
                 return _measured(_name(plan, graph), facts, plan.reference)
@@ -165,7 +166,10 @@ def _peer(plan: Plan, peer: str, environment: dict[str, str]) -> Measured:
 
 
 def _measured(what: str, facts: dict[str, Any], reference: Path | None) -> Measured:
-    wer, deletions = _errors(reference, facts["text"]) if reference else (None, None)
+    wer, deletions = None, None
+    if reference is not None:
+        said = reference.read_text(encoding="utf-8")
+        wer, deletions = errors(said, facts["text"], language=facts["language"])
     return Measured(
         what=what,
         rtfx=round(facts["duration_s"] / facts["wall_s"], 1),
@@ -178,33 +182,21 @@ def _measured(what: str, facts: dict[str, Any], reference: Path | None) -> Measu
     )
 
 
-def _errors(reference: Path, text: str) -> tuple[float, int]:
-    """Word error rate in percent and words left out, both texts made plain."""
-    from ...components.asr.checks import normalized
-
-    said, heard = normalized(reference.read_text()).split(), normalized(text).split()
-    total, deletions = _distance(said, heard)
-    return round(100 * total / max(1, len(said)), 2), deletions
-
-
-def _distance(said: list[str], heard: list[str]) -> tuple[int, int]:
-    """Fewest edits from `said` to `heard`, and how many of them leave a word out."""
-    row = [(place, 0) for place in range(len(heard) + 1)]
-    for number, word in enumerate(said, 1):
-        fresh = [(number, number)]
-        for place, other in enumerate(heard, 1):
-            stay, left = row[place - 1]
-            gone, gone_left = row[place]
-            more, more_left = fresh[place - 1]
-            fresh.append(
-                min(
-                    (stay + (word != other), left),
-                    (gone + 1, gone_left + 1),
-                    (more + 1, more_left),
-                )
-            )
-        row = fresh
-    return row[-1]
+def errors(said: str, heard: str, *, language: str) -> tuple[float, int]:
+    """Word error rate in percent and words left out, as Whisper's authors count them: both texts
+    through their normaliser, so that "20" and "twenty" are one word, in English also spellings.
+    """
+    try:
+        import jiwer
+        from whisper_normalizer.basic import BasicTextNormalizer
+        from whisper_normalizer.english import EnglishTextNormalizer
+    except ImportError as error:
+        raise MissingRequirement(
+            "--reference needs jiwer and whisper-normalizer: pip install '.[dev]'", where="bench"
+        ) from error
+    plain = EnglishTextNormalizer() if language == "en" else BasicTextNormalizer()
+    found = jiwer.process_words(plain(said), plain(heard))
+    return round(100 * found.wer, 2), found.deletions
 
 
 def render(measured: list[Measured], *, as_json: bool) -> str:

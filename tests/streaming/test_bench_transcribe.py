@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from motet.streaming.bench.machine import peak_bytes
-from motet.streaming.bench.transcribe import Plan, _graph
+from motet.streaming.bench.transcribe import Plan, _graph, errors
 from motet.streaming.cli import main
 
 
@@ -51,3 +51,17 @@ def test_a_childs_peak_counts_even_when_it_is_over() -> None:
         grown = peak_bytes() - before
         child.communicate()
     assert grown > 80 << 20
+
+
+@pytest.mark.parametrize(
+    ("said", "heard", "language", "found"),
+    [
+        ("Mr. Hale's colour,\ntwenty of 'em!", "mister hale's color 20 of them", "en", (0.0, 0)),
+        ("one two three four", "one three four", "en", (25.0, 1)),
+        ("one two three four", "one too three four five", "en", (50.0, 0)),
+        ("Die Farbe, grün!", "die farbe grün", "de", (0.0, 0)),
+        ("er sagt color", "er sagt colour", "de", (33.33, 0)),
+    ],
+)
+def test_errors_are_counted_as_whispers_authors_do(said, heard, language, found) -> None:
+    assert errors(said, heard, language=language) == found

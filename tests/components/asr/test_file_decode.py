@@ -18,8 +18,8 @@ RATE_HZ = 16_000
 class Failing(ChunkDecoder):
     """Marks every text at its usual length; `full` says how many were decoded at full length."""
 
-    def __init__(self) -> None:
-        super().__init__(None, CheckRules())
+    def __init__(self, frames: int) -> None:
+        super().__init__(None, CheckRules(), frames)
         self.full: list[int] = []
 
     def _once(self, chunks, ask, vote, stop, *, full=False):
@@ -29,9 +29,12 @@ class Failing(ChunkDecoder):
         return [_Heard(chunk, text, np.zeros((1500, 4), np.float32)) for chunk in chunks]
 
 
-@pytest.mark.parametrize(("batch", "full"), [(8, [4, 4]), (3, [1, 1, 1]), (1, [1]), (5, [2, 2, 1])])
-def test_failed_chunks_at_full_length_take_no_more_than_the_batch(batch, full):
-    decoder = Failing()
+@pytest.mark.parametrize(
+    ("batch", "frames", "full"),
+    [(8, 12_000, [4, 4]), (3, 3000, [1, 1, 1]), (1, 1, [1]), (5, 8999, [2, 2, 1])],
+)
+def test_failed_chunks_at_full_length_take_no_more_than_a_batch(batch, frames, full):
+    decoder = Failing(frames)
     chunks = [Chunk(0, n, np.zeros(RATE_HZ, np.int16), 1.0) for n in range(batch)]
     texts = decoder.decode(chunks, Ask(), LanguageVote("en"), threading.Event())
     assert decoder.full == full
