@@ -68,11 +68,6 @@ class PcmBytes:
         self._half = data[whole:]
         return np.frombuffer(data, "<i2", count=whole // 2).astype(np.int16, copy=False)
 
-    @property
-    def pending_bytes(self) -> int:
-        """1 while half a sample waits for its other byte, else 0."""
-        return len(self._half)
-
 
 class _SoxrStream(Protocol):
     def resample_chunk(self, x: Samples, last: bool = False) -> Samples: ...

@@ -43,7 +43,7 @@ class Mailbox:
         self._frames = frames
         self._bound = bound
         self._mail: deque[Mail] = deque()
-        self._error: BaseException | None = None
+        self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._room = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -70,7 +70,7 @@ class Mailbox:
         """The next mail, or `Tick` once the loop's clock has reached `until_s`.
 
         Raises:
-            BaseException: what the frames' source raised, in its place behind them.
+            Exception: what the frames' source raised, in its place behind them.
         """
         loop = asyncio.get_running_loop()
         while not self._mail:

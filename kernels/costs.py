@@ -17,11 +17,6 @@ class Cost:
     flops: int
     bytes_moved: int
 
-    @property
-    def intensity(self) -> float:
-        """Operations per byte: above the machine's ratio a call is bound by compute."""
-        return self.flops / self.bytes_moved if self.bytes_moved else 0.0
-
 
 def attention_cost(
     batch: int,

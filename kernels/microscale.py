@@ -31,11 +31,6 @@ class MicroFormat:
     element_bits: Literal[4, 8]
     exponent_max: int
 
-    @property
-    def bits_per_value(self) -> float:
-        """Storage per value, its share of the block's 8-bit scale included."""
-        return self.element_bits + 8 / self.block
-
 
 MXFP8 = MicroFormat("mxfp8", 32, 8, 8)
 MXFP4 = MicroFormat("mxfp4", 32, 4, 2)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
@@ -263,8 +263,3 @@ def _visit(message: Message, discard: Callable[[str], None]) -> None:
         if descriptor.message_type is not None:
             for part in value if descriptor.is_repeated else (value,):
                 _visit(part, discard)
-
-
-def frame_kinds() -> Mapping[str, str]:
-    """The oneof's name of each message of a frame, by the name of its class."""
-    return {name: kind for name, kind in _KINDS.items() if kind in _CLASSES}

@@ -85,7 +85,7 @@ def test_representable_values_are_kept(form: MicroFormat) -> None:
 def test_storage_is_what_the_format_says(form: MicroFormat) -> None:
     packed = quantise(normal(8, 320), form)
     extra = 4 if form is NVFP4 else 0
-    assert packed.nbytes == 8 * 320 * form.bits_per_value / 8 + extra
+    assert packed.nbytes == 320 * (form.element_bits + 8 / form.block) + extra
 
 
 def test_nvfp4_uses_the_whole_range_of_its_scales() -> None:

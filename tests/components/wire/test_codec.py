@@ -17,7 +17,7 @@ from motet.components.errors import BadInput
 from motet.components.frames import Audio, Data, Frame, Image, TextDelta
 from motet.components.wire import motet_pb2 as pb
 from motet.components.wire import sound
-from motet.components.wire.codec import DTYPES, Codec, frame_kinds
+from motet.components.wire.codec import _CLASSES, DTYPES, Codec
 
 ROOT = Path(__file__).parents[3]
 ABSTRACT = {frames.Frame, frames.Control}
@@ -103,7 +103,7 @@ def test_every_frame_survives_the_wire(kind: type[Frame]) -> None:
 
 
 def test_the_proto_has_every_frame_and_every_field() -> None:
-    assert set(frame_kinds()) == {kind.__name__ for kind in KINDS}
+    assert set(_CLASSES.values()) == set(KINDS)
     for kind in KINDS:
         message = getattr(pb, kind.__name__).DESCRIPTOR
         assert {f.name for f in dataclasses.fields(kind)} == set(message.fields_by_name)
@@ -111,7 +111,7 @@ def test_the_proto_has_every_frame_and_every_field() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_an_empty_message_takes_the_defaults_of_the_dataclass(kind: type[Frame]) -> None:
-    name = frame_kinds()[kind.__name__]
+    name = next(name for name, cls in _CLASSES.items() if cls is kind)
     message = pb.Frame()
     getattr(message, name).SetInParent()
     required = {
