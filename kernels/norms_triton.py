@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from triton.language import constexpr
 
-from .tritonlang import on_device_of, tl, triton
+from .tritonlang import in_rows, on_device_of, tl, triton
 
 
 @triton.jit
@@ -89,14 +89,14 @@ def gate_residual_norm_modulate(
     batch, tokens, channels = x.shape
     x, residual = x.contiguous(), residual.contiguous()
     hidden, out = torch.empty_like(x), torch.empty_like(x)
-    rows = [_last_contiguous(t) for t in (gate, shift, scale)]
+    rows = [in_rows(t) for t in (gate, shift, scale)]
     strides = [size for t in rows for size in (t.stride(0), t.stride(1) if t.shape[1] > 1 else 0)]
     block = triton.next_power_of_2(channels)
     kernel: Any = gate_norm_kernel
     with on_device_of(x):
         kernel[(batch * tokens,)](
-            x, residual, *rows, x if weight is None else weight.contiguous(),
-            x if bias is None else bias.contiguous(), hidden, out, tokens, *strides, eps,
+            x, residual, *rows, x if weight is None else in_rows(weight),
+            x if bias is None else in_rows(bias), hidden, out, tokens, *strides, eps,
             CHANNELS=channels, BLOCK=block, CENTRE=kind == "layer",
             WEIGHT=weight is not None, BIAS=bias is not None,
             num_warps=8 if block >= 4096 else 4,
@@ -107,20 +107,16 @@ def gate_residual_norm_modulate(
 def norm_rope(
     x: Tensor, weight: Tensor, cos: Tensor, sin: Tensor, eps: float, interleaved: bool
 ) -> Tensor:
-    x = _last_contiguous(x)
+    x = in_rows(x)
     batch, heads, length, dim = x.shape
     out = x.new_empty(x.shape)
     half = dim // 2
     kernel: Any = norm_rope_kernel
     with on_device_of(x):
         kernel[(length, batch * heads)](
-            x, weight.contiguous(), cos.contiguous(), sin.contiguous(), out, heads, length,
+            x, in_rows(weight), cos.contiguous(), sin.contiguous(), out, heads, length,
             x.stride(0), x.stride(1), x.stride(2), eps,
             HALF=half, BLOCK=triton.next_power_of_2(half), STEP=2 if interleaved else 1,
             GAP=1 if interleaved else half, num_warps=1,
         )  # fmt: skip
     return out
-
-
-def _last_contiguous(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()

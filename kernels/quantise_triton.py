@@ -14,7 +14,7 @@ from triton.language import constexpr
 from .fp8 import FP8_MAX, K_GROUPS, Q_GROUPS, TINY, RowGroups, limit_of
 from .quantised import LENGTH_MULTIPLE, QK_DTYPES, QuantisedKV, key_mean
 from .request import Precision
-from .tritonlang import interpreted, on_device_of, tl, triton
+from .tritonlang import in_rows, interpreted, on_device_of, tl, triton
 
 ROWS = 128
 
@@ -124,7 +124,7 @@ def _launch_rows(
     dot_mean: Tensor | None,
     dot_scale: float,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    x = x if x.stride(-1) == 1 else x.contiguous()
+    x = in_rows(x)
     batch, heads, rows, dim = x.shape
     n_scales = groups.scales(rows)
     codes = x.new_empty(x.shape, dtype=dtype)
@@ -147,7 +147,7 @@ def _launch_rows(
 
 def quantise_values(v: Tensor) -> tuple[Tensor, Tensor]:
     """E4M3 (batch, heads, dim, padded rows) and scales (batch, heads, dim)."""
-    v = v if v.stride(-1) == 1 else v.contiguous()
+    v = in_rows(v)
     batch, heads, rows, dim = v.shape
     padded = rows + -rows % LENGTH_MULTIPLE
     low, high = torch.aminmax(v, dim=2)
@@ -165,8 +165,8 @@ def quantise_values(v: Tensor) -> tuple[Tensor, Tensor]:
 def quantise_kv(k: Tensor, v: Tensor, precision: Precision) -> QuantisedKV:
     """The GPU's `quantised.quantise_kv`; both hold at least one row."""
     mean = key_mean(k, precision)
-    key, key_scale = k, None
+    key, key_scale = in_rows(k), None
     if precision.qk != "full":
         key, key_scale = quantise_rows(k, K_GROUPS, QK_DTYPES[precision.qk], mean)
-    value, value_scale = quantise_values(v) if precision.pv == "fp8" else (v, None)
+    value, value_scale = quantise_values(v) if precision.pv == "fp8" else (in_rows(v), None)
     return QuantisedKV(key, value, key_scale, mean, value_scale)

@@ -75,6 +75,11 @@ def ring_attention(
             f"{k.shape[2]} for rank {group.rank}"
         )
     _check_masks(q, k, mask, key_mask, sum(lengths))
+    if causal and q.shape[2] != k.shape[2]:
+        raise ValueError(
+            f"ring_attention: causal wants queries and keys of the same tokens, got lengths "
+            f"{q.shape[2]} and {k.shape[2]}; say by `mask` which keys each query may see"
+        )
     emulated = _backend_is_emulated(q, k, v, precision)
     starts = [sum(lengths[:rank]) for rank in range(group.size)]
     factor = q.shape[-1] ** -0.5 if scale is None else scale

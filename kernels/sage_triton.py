@@ -24,7 +24,7 @@ from .masks import as_4d, joined
 from .quantise_triton import quantise_queries, to_e4m3
 from .quantised import QuantisedKV
 from .request import MASK_KINDS, MaskKind, mask_kind
-from .tritonlang import interpreted, on_device_of, tl, triton
+from .tritonlang import in_rows, interpreted, on_device_of, tl, triton
 
 LOG2E = math.log2(math.e)
 
@@ -153,7 +153,7 @@ def attend(
     batch, heads, q_len, dim = q.shape
     out = q.new_empty(q.shape, dtype=out_dtype)
     lse = q.new_empty((batch, heads, q_len), dtype=torch.float32)
-    codes, q_scale, shift = q if q.stride(-1) == 1 else q.contiguous(), None, None
+    codes, q_scale, shift = in_rows(q), None, None
     if kv.k_scale is not None:
         codes, q_scale, shift = quantise_queries(q, kv.k.dtype, kv.k_mean, scale)
     if dim > 128 and causal and mask is not None:

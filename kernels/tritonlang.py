@@ -17,6 +17,11 @@ def interpreted() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
+def in_rows(tensor: Tensor) -> Tensor:
+    """The tensor with each row of its last axis in one piece, as every kernel reads them."""
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
 def on_device_of(tensor: Tensor) -> AbstractContextManager[object]:
     """Make the tensor's GPU the current one: Triton launches there, whatever it is given."""
     return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()

@@ -160,6 +160,14 @@ def test_the_public_call_takes_the_kernel_and_strided_inputs() -> None:
     torch.testing.assert_close(lse.double(), true_lse, rtol=0, atol=0.1)
 
 
+@pytest.mark.parametrize("precision", [INT8, Precision("int8", "full"), Precision("full", "fp8")])
+def test_rows_may_lie_apart_in_every_format(precision: Precision) -> None:
+    apart = [t.mT.contiguous().mT for t in tensors(2, 2, 50, 60, 64)]
+    out = attention(*apart, precision=precision, backend="sage")
+    truth, _ = reference.attention(*(t.double() for t in apart))
+    assert relative(out, truth) < 0.02
+
+
 @pytest.mark.parametrize("kind", ["layer", "rms"])
 @pytest.mark.parametrize("per_token", [False, True])
 @pytest.mark.parametrize("affine", [False, True])

@@ -80,6 +80,8 @@ def test_wrong_shards_are_refused_before_anything_is_sent() -> None:
         ring_attention(q, q, q, ALONE, key_mask=torch.ones(1, 7))
     with pytest.raises(ValueError, match=r"mask \(7, 9\) does not broadcast"):
         ring_attention(q, q, q, ALONE, mask=torch.ones(7, 9, dtype=torch.bool))
+    with pytest.raises(ValueError, match="causal wants queries and keys of the same tokens"):
+        ring_attention(q[:, :, :1], q, q, ALONE, causal=True)
     mesh = Mesh(ALONE, ALONE, ALONE)
     with pytest.raises(ValueError, match="must be the same tokens, got lengths 7 and 3"):
         unified_attention(q, q[:, :, :3], q[:, :, :3], mesh)
