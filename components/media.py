@@ -46,12 +46,14 @@ class MediaInfo:
 class Part:
     """One recording inside a file that may hold several behind each other: `size` bytes at `start`.
 
-    `missing_bytes` is what its header promises beyond the end of the file.
+    `missing_bytes` is what its header promises beyond the end of the file; `endless` says that
+    there is more sound than the header promises.
     """
 
     start: int
     size: int
     missing_bytes: int = 0
+    endless: bool = False
 
 
 def probe(path: str | Path, name: str = "") -> MediaInfo:
@@ -106,7 +108,8 @@ def open_media(
     with open(path, "rb") as file:
         source = file if whole else cast("BinaryIO", Window(file, part.start, part.size))
         try:
-            container = av.open(source, mode="r", options=OPEN_OPTIONS)
+            options = {"ignore_length": "1"} if part.endless else {}
+            container = av.open(source, mode="r", options=OPEN_OPTIONS | options)
         except (FFmpegError, ValueError, UnicodeDecodeError) as error:
             raise BadInput(
                 f"{name!r} can't be read as audio or video ({_reason(error)})", param="file"
@@ -183,7 +186,7 @@ def _riff_parts(file: BinaryIO, size: int) -> list[Part]:
         end = min(start + 8 + riff + riff % 2, size)
         found.append(Part(start, end - start, max(0, start + 8 + riff - size)))
         start = end
-    return _reaching(found, size)
+    return _reaching(file, found, size)
 
 
 def _mp4_parts(file: BinaryIO, size: int) -> list[Part]:
@@ -204,10 +207,24 @@ def _mp4_parts(file: BinaryIO, size: int) -> list[Part]:
     return [Part(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
-def _reaching(found: list[Part], size: int) -> list[Part]:
+def _reaching(file: BinaryIO, found: list[Part], size: int) -> list[Part]:
     """Let the last part run to the end of the file: headers often say too little (live writers)."""
     last = found[-1]
-    return [*found[:-1], Part(last.start, size - last.start, last.missing_bytes)]
+    endless = _goes_on(file, last.start + 12, size)
+    return [*found[:-1], Part(last.start, size - last.start, last.missing_bytes, endless)]
+
+
+def _goes_on(file: BinaryIO, place: int, size: int) -> bool:
+    """Whether a RIFF's sound goes on behind its end: what follows is no chunk."""
+    sound = False
+    while place + 8 <= size:
+        file.seek(place)
+        kind, length = struct.unpack("<4sI", file.read(8))
+        if not (kind.isascii() and kind.decode("ascii").isprintable()):
+            return sound
+        sound = sound or kind == b"data"
+        place += 8 + length + length % 2
+    return False
 
 
 class Window:

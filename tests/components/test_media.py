@@ -123,6 +123,24 @@ def test_truncation_is_reported(tmp_path):
     assert reader.report.truncated_s == pytest.approx(13.75, abs=0.05)
 
 
+@pytest.mark.parametrize("riff", [True, False])
+@pytest.mark.parametrize("said_s", [1, 3600])
+def test_a_wav_header_that_lies_costs_no_sound(tmp_path, said_s, riff):
+    data = bytearray(wav(tone(20, 16_000)))
+    data[40:44] = struct.pack("<I", said_s * 32_000)
+    if riff:
+        data[4:8] = struct.pack("<I", said_s * 32_000 + 36)
+    got, reader = read(tmp_path / "a.wav", bytes(data))
+    assert seconds(got) == pytest.approx(20, abs=0.01)
+    assert (reader.report.truncated_s > 3000) == (said_s == 3600 and riff)
+
+
+@pytest.mark.parametrize("last", [b"LIST\x04\0\0\0INFO", b"id3 \x01\0\0\0x\0", b"\0", b"junk"])
+def test_what_stands_behind_a_wavs_sound_is_not_heard(tmp_path, last):
+    got, _ = read(tmp_path / "a.wav", wav(tone(2, 16_000)) + last)
+    assert got.shape[1] == 2 * 16_000
+
+
 @pytest.mark.parametrize("size", [0, 0xFFFFFFFF])
 def test_live_wav_headers_without_a_size_are_read_to_the_end(tmp_path, size):
     data = bytearray(wav(tone(4, 16_000)))
