@@ -14,6 +14,7 @@ import pytest
 from caller import quiet, speech
 from clients import QUESTION, Run, python_of
 from serving import listening, serving
+from voicespec import voice_spec
 
 from motet.pipelines import build, load
 from motet.pipelines.spec import PipelineSpec
@@ -62,23 +63,8 @@ def voice() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def tools() -> Iterator[str]:
     """Real ears and voice around a model that calls tools on cue."""
-    spec = {
-        "name": "tools",
-        "nodes": {
-            "vad": {"use": "vad/silero"},
-            "turn": {"use": "turn/silence"},
-            "asr": {"use": "fakes:Hear", "options": {"text": "what is the weather in Oslo"}},
-            "llm": {"use": "toolfake:Caller"},
-            "tts": {"use": "tts/hibari"},
-        },
-        "edges": [
-            "input -> vad -> turn -> asr -> conversation",
-            {"turn -> conversation": ["SpeechStarted", "SpeechPaused", "SpeechStopped"]},
-            "conversation -> llm -> tts -> conversation",
-            "llm -> conversation",
-        ],
-        "conversation": {},
-    }
+    asr = {"use": "fakes:Hear", "options": {"text": "what is the weather in Oslo"}}
+    spec = voice_spec("tools", vad="vad/silero", asr=asr, llm="toolfake:Caller", tts="tts/hibari")
     graph = build(PipelineSpec.model_validate(spec))
     with listening(create_app(Server.make([graph], Settings()))) as address:
         yield address

@@ -14,6 +14,7 @@ from caller import quiet, speech
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from playwright.async_api import Page
+from voicespec import voice_spec
 
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
@@ -34,23 +35,8 @@ LOUDNESS = """async () => {
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(90)]
 
-VOICE = {
-    "name": "voice",
-    "nodes": {
-        "vad": {"use": "vad/silero"},
-        "turn": {"use": "turn/silence"},
-        "asr": {"use": "fakes:Hear"},
-        "llm": {"use": "fakes:Answer", "options": {"text": "One. Two. Three. Four. Five. Six."}},
-        "tts": {"use": "callfakes:Hum"},
-    },
-    "edges": [
-        "input -> vad -> turn -> asr -> conversation",
-        {"turn -> conversation": ["SpeechStarted", "SpeechPaused", "SpeechStopped"]},
-        "conversation -> llm -> tts -> conversation",
-        "llm -> conversation",
-    ],
-    "conversation": {},
-}
+ANSWER = {"use": "fakes:Answer", "options": {"text": "One. Two. Three. Four. Five. Six."}}
+VOICE = voice_spec(vad="vad/silero", llm=ANSWER, tts="callfakes:Hum")
 
 
 def their_page() -> FastAPI:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ports import HOST, free_port
 from serving import serving
+from voicespec import voice_spec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -28,22 +29,8 @@ ENGINES = "motet.streaming.bench.engines"
 
 def write(folder: Path, name: str = "talk", *, file: str = "", **llm: Any) -> Path:
     """A voice pipeline whose model says what it is told to; `llm` are its options."""
-    spec = {
-        "name": name,
-        "nodes": {
-            "turn": {"use": "turn/silence"},
-            "asr": {"use": f"{ENGINES}:Hear"},
-            "llm": {"use": f"{ENGINES}:Answer", "options": llm},
-            "tts": {"use": f"{ENGINES}:Say"},
-        },
-        "edges": [
-            "input -> turn -> asr -> conversation",
-            {"turn -> conversation": ["SpeechStarted", "SpeechPaused", "SpeechStopped"]},
-            "conversation -> llm -> tts -> conversation",
-            "llm -> conversation",
-        ],
-        "conversation": {},
-    }
+    uses = {"asr": f"{ENGINES}:Hear", "tts": f"{ENGINES}:Say"}
+    spec = voice_spec(name, llm={"use": f"{ENGINES}:Answer", "options": llm}, **uses)
     path = folder / (file or f"{name}.yaml")
     path.write_text(yaml.safe_dump(spec))
     return path
@@ -207,7 +194,7 @@ async def test_a_canary_from_start_to_promotion(address: str, tmp_path: Path) ->
         runs = 'motet_version_runs_total{outcome="ok",pipeline="talk",version="2"}'
         assert f"{runs} {float(counted['New.'])}" in text
         assert 'motet_version_share{pipeline="talk",role="canary",version="2"} 0.25' in text
-        assert 'motet_node_replicas{node="llm",pipeline="talk",version="2"} 1.0' in text
+        assert 'motet_node_replicas{node="llm",pipeline="talk",target="",version="2"} 1.0' in text
         assert text.count('motet_node_replicas{node="asr",pipeline="talk"') == 1
         write(tmp_path, text="Other.")
         refused = await http.post("/v1/admin/reload", json={"pipelines": ["talk"]})

@@ -6,6 +6,7 @@ import contextlib
 import json
 from typing import Any
 
+from voicespec import voice_spec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
@@ -20,22 +21,7 @@ SECRET = "a secret of tests, long enough to be one"
 
 def voice(**llm: Any) -> dict[str, Any]:
     """A voice pipeline without models: the client says where turns end."""
-    return {
-        "name": "fake",
-        "nodes": {
-            "turn": {"use": "turn/silence"},
-            "asr": {"use": "fakes:Hear"},
-            "llm": {"use": "fakes:Answer", "options": llm},
-            "tts": {"use": "fakes:Say"},
-        },
-        "edges": [
-            "input -> turn -> asr -> conversation",
-            {"turn -> conversation": ["SpeechStarted", "SpeechPaused", "SpeechStopped"]},
-            "conversation -> llm -> tts -> conversation",
-            "llm -> conversation",
-        ],
-        "conversation": {},
-    }
+    return voice_spec("fake", llm={"use": "fakes:Answer", "options": llm})
 
 
 def make(pipeline: dict[str, Any] | None = None, **settings: Any) -> Server:

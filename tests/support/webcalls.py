@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 from caller import quiet
+from voicespec import voice_spec
 from webcaller import WebCaller
 
 from motet.pipelines import build
@@ -26,23 +27,8 @@ MANUAL = {"type": "realtime", "audio": {"input": {"turn_detection": None}}}
 
 def pipeline(**llm: Any) -> dict[str, Any]:
     """A voice that hums, real ears for the turns, no model for the words."""
-    return {
-        "name": "fake",
-        "nodes": {
-            "vad": {"use": "vad/silero"},
-            "turn": {"use": "turn/silence"},
-            "asr": {"use": "fakes:Hear"},
-            "llm": {"use": "fakes:Answer", "options": llm},
-            "tts": {"use": "callfakes:Hum"},
-        },
-        "edges": [
-            "input -> vad -> turn -> asr -> conversation",
-            {"turn -> conversation": ["SpeechStarted", "SpeechPaused", "SpeechStopped"]},
-            "conversation -> llm -> tts -> conversation",
-            "llm -> conversation",
-        ],
-        "conversation": {},
-    }
+    answer = {"use": "fakes:Answer", "options": llm}
+    return voice_spec("fake", vad="vad/silero", llm=answer, tts="callfakes:Hum")
 
 
 def make(spec: dict[str, Any] | None = None, **settings: Any) -> Server:

@@ -169,16 +169,19 @@ async def test_silence_and_hum_give_no_text(asr):
     assert texts(await collect(asr, script)) == ["", "", ""]
 
 
-async def test_a_failing_decode_is_a_fault_of_its_utterance_alone(asr, say):
-    real, calls = asr._engine.transcribe, []
+def fail_once(asr) -> None:
+    """Its next decode breaks, those after it don't."""
+    real = asr._engine.transcribe
 
     def broken(requests):
-        calls.append(len(requests))
-        if len(calls) == 1:
-            raise RuntimeError("the engine hiccuped")
-        return real(requests)
+        asr._batcher._infer = real
+        raise RuntimeError("the engine hiccuped")
 
     asr._batcher._infer = broken
+
+
+async def test_a_failing_decode_is_a_fault_of_its_utterance_alone(asr, say):
+    fail_once(asr)
     script = Script().then(FINALS).start().audio(say(PARIS)).stop().idle().utterance(say(FOX))
     fault, final = await collect(asr, script)
     assert isinstance(fault, Fault)
@@ -188,15 +191,7 @@ async def test_a_failing_decode_is_a_fault_of_its_utterance_alone(asr, say):
 
 
 async def test_a_failed_early_decode_is_tried_again_at_the_end(asr, say):
-    real, calls = asr._engine.transcribe, []
-
-    def broken(requests):
-        calls.append(len(requests))
-        if len(calls) == 1:
-            raise RuntimeError("the engine hiccuped")
-        return real(requests)
-
-    asr._batcher._infer = broken
+    fail_once(asr)
     script = Script().then(FINALS).start().audio(say(PARIS)).silence(160).pause().idle()
     assert texts(await collect(asr, script.stop())) == [normalized(PARIS)]
 

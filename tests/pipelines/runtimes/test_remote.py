@@ -16,6 +16,7 @@ import pytest
 import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from ports import HOST, OTHER_HOST, free_port
+from runtimes import turn
 
 from motet.components.base import Resources
 from motet.components.errors import ComponentFailed, MissingRequirement, SpecError
@@ -40,14 +41,7 @@ def graph(use: str = "workerfakes:Worker", **node: Any) -> Graph:
 
 async def ask(session: Session, number: int, text: str) -> list[Frame]:
     session.start(number, TextInput(text))
-    found: list[Frame] = []
-    async with asyncio.timeout(40):
-        async for which, _, frame in session:
-            if which == number:
-                if isinstance(frame, End):
-                    return found
-                found.append(frame)
-    raise AssertionError("the session ended")
+    return (await turn(session, number))[:-1]
 
 
 async def until(condition: Callable[[], bool]) -> None:

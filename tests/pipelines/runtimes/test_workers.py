@@ -13,9 +13,10 @@ from typing import Any
 
 import psutil
 import pytest
+from runtimes import turn
 
 from motet.components.errors import ComponentFailed, MissingRequirement
-from motet.components.frames import Data, End, Fault, Frame, Message, Prompt, TextInput
+from motet.components.frames import Data, Fault, Frame, Message, Prompt, TextInput
 from motet.pipelines import Pipeline, build
 from motet.pipelines.runtimes.devices import Devices
 from motet.pipelines.runtimes.link import LinkSettings
@@ -53,14 +54,7 @@ def _is_worker(process: psutil.Process) -> bool:
 
 async def ask(session: Session, number: int, *texts: str) -> list[Frame]:
     session.start(number, *(TextInput(text) for text in texts))
-    found: list[Frame] = []
-    async with asyncio.timeout(40):
-        async for which, _, frame in session:
-            if which == number:
-                if isinstance(frame, End):
-                    return found
-                found.append(frame)
-    raise AssertionError("the session ended")
+    return (await turn(session, number))[:-1]
 
 
 async def until(condition: Callable[[], bool], seconds: float = 40) -> float:

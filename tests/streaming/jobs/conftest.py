@@ -11,12 +11,20 @@ from hookclients import Receiver
 from jobclients import client_of
 from serving import listening
 
+from motet.streaming import webhooks
+
 
 @pytest.fixture
 async def http(postgres, tmp_path) -> AsyncIterator[httpx.AsyncClient]:
     (tmp_path / "in").mkdir()
     async with client_of(postgres, tmp_path, input_dir=tmp_path / "in") as client:
         yield client
+
+
+@pytest.fixture
+def quick_attempts(monkeypatch) -> None:
+    """The attempts of a delivery follow each other at once."""
+    monkeypatch.setattr(webhooks, "SCHEDULE_S", (0, *[0.05] * 4))
 
 
 @pytest.fixture(scope="module")

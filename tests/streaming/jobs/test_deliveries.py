@@ -15,17 +15,9 @@ from fastapi import FastAPI, Response
 from hookclients import attempts, deliveries, job, server
 from serving import listening
 
-from motet.streaming import webhooks
-
 standardwebhooks = pytest.importorskip("standardwebhooks")
 
-pytestmark = pytest.mark.timeout(90)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Attempts follow each other at once."""
-    monkeypatch.setattr(webhooks, "SCHEDULE_S", (0, *[0.05] * 4))
+pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("quick_attempts")]
 
 
 async def test_every_event_arrives_though_half_the_attempts_fail(postgres, tmp_path, receiver):
@@ -33,7 +25,10 @@ async def test_every_event_arrives_though_half_the_attempts_fail(postgres, tmp_p
     hook.answer = lambda attempt: Response(status_code=500 if attempt % 2 else 200)
     async with server(postgres, tmp_path) as http:
         made = (await http.post("/v1/webhooks", json={"url": url})).json()
-        jobs = {await job(http, metadata={"n": str(n)}) for n in range(10)}
+        jobs = {
+            await job(http, input={"data": 1, "name": f"talk {n}"}, metadata={"n": str(n)})
+            for n in range(10)
+        }
         await deliveries(http, 10, "delivered")
     assert len(hook.got) == 10
     told = set()
@@ -45,6 +40,7 @@ async def test_every_event_arrives_though_half_the_attempts_fail(postgres, tmp_p
         told.add(event["data"]["id"])
         assert event["type"] == "job.completed"
         assert "result" not in event["data"], "events are thin"
+        assert event["data"]["input"] == {"name": f"talk {event['data']['metadata']['n']}"}
     assert told == jobs
 
 
@@ -65,8 +61,9 @@ async def test_the_log_shows_every_attempt_and_no_signature(postgres, tmp_path, 
 
 
 async def test_what_fails_every_time_is_kept_and_replayed_under_its_id(
-    postgres, tmp_path, receiver
+    postgres, tmp_path, receiver, caplog
 ):
+    caplog.set_level("INFO", "motet.webhooks")
     hook, url = receiver
     hook.answer = lambda attempt: Response(status_code=302, headers={"location": url})
     async with server(postgres, tmp_path) as http:
@@ -74,6 +71,12 @@ async def test_what_fails_every_time_is_kept_and_replayed_under_its_id(
         await job(http)
         (dead,) = await deliveries(http, 1, "failed")
         assert dead["attempts"] == 5
+        said = [one for one in caplog.records if dead["id"] in one.getMessage()]
+        assert [one.levelname for one in said] == ["INFO"] * 4 + ["WARNING"]
+        assert all("status 302" in one.getMessage() for one in said)
+        metrics = (await http.get("/metrics")).text
+        assert 'motet_webhook_attempts_total{outcome="retried"} 4.0' in metrics
+        assert 'motet_webhook_attempts_total{outcome="dead"} 1.0' in metrics
         hook.answer = lambda attempt: Response()
         body = {"ids": [dead["id"]]}
         assert (await http.post("/v1/webhooks/deliveries/replay", json=body)).json()["count"] == 1
@@ -86,7 +89,7 @@ async def test_what_fails_every_time_is_kept_and_replayed_under_its_id(
     assert len(hook.got[dead["event"]]) == 7
 
 
-async def test_410_disables_the_endpoint(postgres, tmp_path, receiver):
+async def test_410_disables_the_endpoint(postgres, tmp_path, receiver, caplog):
     hook, url = receiver
     hook.answer = lambda attempt: Response(status_code=410)
     async with server(postgres, tmp_path) as http:
@@ -95,6 +98,7 @@ async def test_410_disables_the_endpoint(postgres, tmp_path, receiver):
         await deliveries(http, 1, "failed")
         (endpoint,) = (await http.get("/v1/webhooks")).json()["data"]
         assert "410" in endpoint["disabled"]
+        assert any("is disabled" in one.getMessage() for one in caplog.records)
         await job(http)
         await asyncio.sleep(0.3)
         assert len(hook.got) == 1

@@ -15,13 +15,7 @@ from motet.streaming import webhooks
 
 standardwebhooks = pytest.importorskip("standardwebhooks")
 
-pytestmark = pytest.mark.timeout(90)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Attempts follow each other at once."""
-    monkeypatch.setattr(webhooks, "SCHEDULE_S", (0, *[0.05] * 4))
+pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("quick_attempts")]
 
 
 async def test_a_rotated_secret_and_the_old_one_both_verify(postgres, tmp_path, receiver):
