@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from types import TracebackType
 
 from ..components.base import Context
 from ..components.errors import BadInput, DeadlineExceeded, MotetError, Overloaded
@@ -47,12 +46,7 @@ class Session:
         self._lane(0, self._context)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
         # The group only waits here: its tasks are cancelled, and an error of the caller stays bare.
         await self._group.__aexit__(None, None, None)

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from contextlib import contextmanager
-from types import TracebackType
 
 from ..components.base import Context, closing
 from ..components.errors import MotetError
@@ -158,14 +157,9 @@ class PipelineSession(Session):
         await super().__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
-            await super().__aexit__(kind, error, trace)
+            await super().__aexit__(*error)
         finally:
             self.version.leave(self)
             for turn in self._answered - self._failed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable
-from types import TracebackType
 
 from ...components.errors import BadInput
 from ...components.wire import motet_pb2 as pb
@@ -177,10 +176,5 @@ class Hop:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
