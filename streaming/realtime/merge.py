@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ...components.frames import Tool
 from ...pipelines.history import Budget
+from ..abilities import DEFAULT, OPENAI_VOICES
 from ..events import (
     AudioPatch,
     ChoiceField,
@@ -36,7 +37,7 @@ def merged(settings: Settings, patch: SessionPatch, offer: Offer) -> Settings:
     Raises:
         ClientError: a value that can't be, such as a tool choice that names no tool.
     """
-    changed = _shared(settings, patch, "session")
+    changed = _shared(settings, patch, offer, "session")
     if patch.type is not None:
         changed = replace(changed, kind=patch.type)
     if patch.include is not None:
@@ -48,16 +49,18 @@ def merged(settings: Settings, patch: SessionPatch, offer: Offer) -> Settings:
     return changed
 
 
-def overridden(settings: Settings, patch: ResponsePatch) -> Settings:
+def overridden(settings: Settings, patch: ResponsePatch, offer: Offer) -> Settings:
     """The settings of one response, as its `response.create` wants them.
 
     Raises:
         ClientError: a value that can't be.
     """
-    return _shared(settings, patch, "response")
+    return _shared(settings, patch, offer, "response")
 
 
-def _shared(settings: Settings, patch: SessionPatch | ResponsePatch, where: str) -> Settings:
+def _shared(
+    settings: Settings, patch: SessionPatch | ResponsePatch, offer: Offer, where: str
+) -> Settings:
     changes: dict[str, Any] = {}
     if patch.instructions is not None:
         changes["instructions"] = patch.instructions
@@ -71,7 +74,7 @@ def _shared(settings: Settings, patch: SessionPatch | ResponsePatch, where: str)
         changes["max_output_tokens"] = _tokens(patch.max_output_tokens)
     if patch.output_modalities is not None:
         changes["modality"] = _modality(patch.output_modalities)
-    changed = _output(replace(settings, **changes), patch.audio, where)
+    changed = _output(replace(settings, **changes), patch.audio, offer, f"{where}.audio.output")
     return _checked_choice(changed, patch, where)
 
 
@@ -115,18 +118,25 @@ def _format(wanted: FormatField, current: AudioFormat, param: str) -> AudioForma
     return AudioFormat.of(wanted, param=param)
 
 
-def _output(settings: Settings, patch: AudioPatch | None, where: str) -> Settings:
-    """Any name of a voice is kept: an engine that hasn't the voice speaks with its own."""
+def _output(settings: Settings, patch: AudioPatch | None, offer: Offer, where: str) -> Settings:
     wanted = (patch.output if patch is not None else None) or OutputPatch()
-    voice = wanted.voice.id if isinstance(wanted.voice, VoiceId) else wanted.voice
     return replace(
         settings,
-        output_format=_format(
-            wanted.format, settings.output_format, f"{where}.audio.output.format"
-        ),
-        voice=settings.voice if voice is None else voice,
+        output_format=_format(wanted.format, settings.output_format, f"{where}.format"),
+        voice=_voice(wanted.voice, settings.voice, offer, f"{where}.voice"),
         speed=settings.speed if wanted.speed is None else wanted.speed,
     )
+
+
+def _voice(wanted: str | VoiceId | None, current: str, offer: Offer, param: str) -> str:
+    """OpenAI's names, which clients send without being asked, stand for the engine's own voice."""
+    name = wanted.id if isinstance(wanted, VoiceId) else wanted
+    if name is None:
+        return current
+    if offer.voices and name not in {DEFAULT, *OPENAI_VOICES, *offer.voices}:
+        possible = ", ".join(offer.voices)
+        raise ClientError("invalid_value", f"No voice {name!r:.60}; possible: {possible}.", param)
+    return name
 
 
 def _input(settings: Settings, patch: InputPatch, offer: Offer) -> Settings:

@@ -212,7 +212,7 @@ class RealtimeProtocol:
                 "invalid_request", "A transcription session makes no responses.", "type"
             )
         plan = Plan(
-            overridden(self.settings, patch),
+            overridden(self.settings, patch, self._state.offer),
             metadata=patch.metadata,
             in_conversation=patch.conversation != "none",
             items=self._items.input_of(patch),

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from ...components.errors import BadInput
-from ...components.frames import End, Frame, Prompt, Voice
+from ...components.frames import End, Frame, Prompt
 from ...pipelines.conversation import Conversation, Item
 from ...pipelines.history import History
 from ...pipelines.playback import Playback
+from ..abilities import wished
 from .effects import Cancel, Open, Outbox
 from .faults import ClientError
 from .outputs import Place
 from .response import Clock, Plan, Response
-from .settings import DEFAULT_VOICE, Offer
+from .settings import Offer
 
 MAX_PARALLEL = 8
 # After its first sign of life a response may fall silent this many times longer than before it.
@@ -179,8 +180,7 @@ class Responses:
         )
         if settings.modality == "text":
             return (prompt,)
-        name = None if settings.voice == DEFAULT_VOICE else settings.voice
-        return Voice(name, settings.speed), prompt
+        return wished(settings.voice, settings.speed), prompt
 
     def _stop(self, response: Response) -> None:
         if response.turn is not None:

@@ -9,21 +9,24 @@ from typing import Any, Literal
 from ...components.frames import Tool, TranscriptionSettings, TurnSettings
 from ...pipelines.history import Budget
 from ...pipelines.spec import ConversationSpec
+from ..abilities import DEFAULT
 from .codec import AudioFormat
 
 Modality = Literal["text", "audio"]
-DEFAULT_VOICE = "default"
-
 Kind = Literal["realtime", "transcription"]
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a pipeline has to offer: names that stand for clients' wishes, and its bounds."""
+    """What a pipeline has to offer: names that stand for clients' wishes, and its bounds.
+
+    `voices` are those of its engine, none where they aren't known.
+    """
 
     model: str = "motet"
     transcriber: str = "whisper"
     conversation: ConversationSpec = field(default_factory=ConversationSpec)
+    voices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class Settings:
     transcription: Transcription | None = None
     detection: Detection | None = field(default_factory=Detection)
     output_format: AudioFormat = field(default_factory=AudioFormat)
-    voice: str = "default"
+    voice: str = DEFAULT
     speed: float = 1.0
 
     @classmethod
@@ -103,7 +106,7 @@ class Settings:
             detection=Detection(
                 mode=spec.turn_detection, silence_duration_ms=spec.silence_duration_ms
             ),
-            voice=spec.voice or DEFAULT_VOICE,
+            voice=spec.voice or DEFAULT,
         )
 
     def turn_settings(self) -> TurnSettings:

@@ -16,6 +16,8 @@ from .line import Line
 KEYPAD_PAUSE_S = 1.5
 MAX_DIGITS = 64
 MAX_HELD_CHUNKS = 5
+START = "start"
+"""The id of the event that sets a session up for its call."""
 
 Event = dict[str, Any]
 
@@ -105,7 +107,11 @@ class Call:
                 return Step()
 
     def deliver(self, event: Mapping[str, Any], now_s: float) -> Step:
-        """An event from the realtime session."""
+        """An event from the realtime session.
+
+        Raises:
+            BadInput: it doesn't take what the operator attached to the call.
+        """
         match event["type"]:
             case "response.created":
                 self._response = event["response"]["id"]
@@ -118,6 +124,8 @@ class Call:
                 return self._say(self._line.finish() if self._line else [], now_s)
             case "input_audio_buffer.speech_started":
                 return self._silence(now_s)
+            case "error" if event["error"]["event_id"] == START:
+                raise BadInput(event["error"]["message"], where=self.dialect.name)
             case _:
                 pass
         return Step()
@@ -144,7 +152,7 @@ class Call:
         }
         if "instructions" in given:
             session["instructions"] = given["instructions"]
-        step = Step([{"type": "session.update", "session": session}])
+        step = Step([{"type": "session.update", "event_id": START, "session": session}])
         if "opening" in given:
             response = {"instructions": given["opening"]}
             step.events.append({"type": "response.create", "response": response})

@@ -41,10 +41,9 @@ class CallProtocol:
     def receive(self, message: str | bytes | dict[str, Any], now_s: float) -> list[Effect]:
         """A message from the carrier."""
         try:
-            step = self._call.receive(decode(message), now_s)
+            return self._carry_out(self._call.receive(decode(message), now_s), now_s)
         except BadInput as error:
             return self._close(POLICY_VIOLATION, str(error))
-        return self._carry_out(step, now_s)
 
     def hear(self, turn: int, node: str, frame: Frame, now_s: float) -> list[Effect]:
         """A frame from the pipeline's session."""

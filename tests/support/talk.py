@@ -78,11 +78,13 @@ def pcm(duration_ms: float, rate_hz: int = 24_000) -> str:
 class Talk:
     """`now_s` moves by hand. `events` is all that the client got, `opened` the turns begun."""
 
-    def __init__(self, spec: ConversationSpec | None = None, **options: Any) -> None:
+    def __init__(
+        self, spec: ConversationSpec | None = None, *, voices: tuple[str, ...] = (), **options: Any
+    ) -> None:
         self.now_s = 0.0
         count = itertools.count(1)
         self.protocol = RealtimeProtocol(
-            Offer("voice", "whisper-tiny-en", spec or ConversationSpec()),
+            Offer("voice", "whisper-tiny-en", spec or ConversationSpec(), voices),
             now_s=0.0,
             new_id=lambda prefix: f"{prefix}_{next(count)}",
             **options,

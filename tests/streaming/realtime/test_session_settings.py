@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from motet.components.frames import (
     Voice,
 )
 from motet.components.g711 import ulaw_decode
+from motet.pipelines.spec import ConversationSpec
 
 
 def test_only_what_is_present_changes() -> None:
@@ -232,6 +234,26 @@ def test_a_voice_and_its_speed_reach_the_engine() -> None:
     )
     frames = [frame for effect in effects for frame in getattr(effect, "frames", ())]
     assert frames[0] == Voice("marin", 1.25)
+    frames = []
+    talk = Talk(ConversationSpec(voice="ada"))
+    for effect in talk.protocol.receive({"type": "response.create"}, 0.0):
+        frames += getattr(effect, "frames", ())
+    assert frames[0] == Voice("ada", 1.0, exact=True), "the engine refuses what it hasn't"
+
+
+@pytest.mark.parametrize("voice", ["Ada", {"id": "adam"}, ""])
+def test_a_voice_that_neither_the_engine_nor_openai_has_is_an_error(voice: Any) -> None:
+    talk = Talk(voices=("ada", "bob"))
+    output = {"audio": {"output": {"voice": voice}}}
+    for known in ("ada", "alloy", "default", {"id": "bob"}):
+        (event,) = talk.update(audio={"output": {"voice": known}})
+        assert event["type"] == "session.updated"
+    (error,) = talk.update(**output)
+    assert error["error"]["param"] == "session.audio.output.voice"
+    assert "possible: ada, bob" in error["error"]["message"]
+    (error,) = talk.say("response.create", response=output)
+    assert error["error"]["param"] == "response.audio.output.voice"
+    assert talk.protocol.settings.voice == "bob"
 
 
 def test_timings_are_told_to_those_who_ask_and_add_up() -> None:

@@ -52,20 +52,21 @@ AUDIO_DONE = {"type": "response.output_audio.done", "item_id": "item_a"}
 
 
 def test_start_sets_formats_voice_and_instructions() -> None:
-    given = {"voice": "george", "instructions": "Be brief.", "opening": "Greet."}
+    given = {"voice": "heart", "instructions": "Be brief.", "opening": "Greet."}
     inner = STARTS["twilio"]["start"] | {"customParameters": given}
     start = STARTS["twilio"] | {"start": inner}
     step = Call(dialect("twilio")).receive(start, 0.0)
     assert step.events == [
         {
             "type": "session.update",
+            "event_id": "start",
             "session": {
                 "type": "realtime",
                 "output_modalities": ["audio"],
                 "instructions": "Be brief.",
                 "audio": {
                     "input": {"format": {"type": "audio/pcmu"}},
-                    "output": {"format": {"type": "audio/pcmu"}, "voice": "george"},
+                    "output": {"format": {"type": "audio/pcmu"}, "voice": "heart"},
                 },
             },
         },

@@ -26,7 +26,7 @@ STARTS = {
             "callSid": "CA1",
             "tracks": ["inbound"],
             "mediaFormat": {"encoding": "audio/x-mulaw", "sampleRate": 8000, "channels": 1},
-            "customParameters": {"voice": "george"},
+            "customParameters": {"voice": "heart"},
         },
     },
     "telnyx": {
@@ -37,7 +37,7 @@ STARTS = {
             "user_id": "U1",
             "call_control_id": "CA1",
             "client_state": "aGF2ZSBhIG5pY2UgZGF5ID1d",
-            "custom_parameters": {"voice": "george"},
+            "custom_parameters": {"voice": "heart"},
             "media_format": {"encoding": "PCMU", "sample_rate": 8000, "channels": 1},
         },
     },
@@ -51,7 +51,7 @@ STARTS = {
             "tracks": ["inbound"],
             "mediaFormat": {"encoding": "audio/x-mulaw", "sampleRate": 8000},
         },
-        "extra_headers": "voice=george;other=a=b",
+        "extra_headers": "voice=heart;other=a=b",
     },
     "exotel": {
         "event": "start",
@@ -63,7 +63,7 @@ STARTS = {
             "account_sid": "AC1",
             "from": "+919876543210",
             "to": "+918047491899",
-            "custom_parameters": {"voice": "george"},
+            "custom_parameters": {"voice": "heart"},
             "media_format": {"encoding": "audio/x-raw", "sample_rate": "8000", "bit_rate": "16"},
         },
     },
@@ -76,7 +76,7 @@ def test_start_of_every_carrier(name: str) -> None:
     assert isinstance(started, Started)
     assert (started.stream_id, started.call_id, started.rate_hz) == ("MZ1", "CA1", 8000)
     assert started.encoding == ("l16" if name == "exotel" else "pcmu")
-    assert started.parameters["voice"] == "george"
+    assert started.parameters["voice"] == "heart"
 
 
 @pytest.mark.parametrize("name", list(DIALECTS))

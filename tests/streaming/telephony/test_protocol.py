@@ -106,3 +106,13 @@ def test_what_cannot_be_understood_ends_the_call_with_the_reason(message: str) -
     assert isinstance(close, Close)
     assert close.code == 1008
     assert close.reason
+
+
+def test_a_call_for_a_voice_that_nobody_has_ends_with_the_voices_there_are() -> None:
+    call = CallProtocol(dialect("twilio"), RealtimeProtocol(Offer(voices=("ada",)), now_s=0.0))
+    call.start()
+    (effect,) = call.receive(json.dumps(STARTS["twilio"]), 0.0)
+    assert isinstance(effect, Close)
+    assert effect.code == 1008
+    assert "'heart'" in effect.reason
+    assert "possible: ada" in effect.reason

@@ -43,13 +43,13 @@ def refused(
 def test_answer_connects_the_call_and_passes_the_query_on() -> None:
     headers = {"host": "localhost:8000", "x-forwarded-proto": "https"}
     response = client().post(
-        "/telephony/twilio?voice=george&key=mk-secret", data={"From": "+1"}, headers=headers
+        "/telephony/twilio?voice=heart&key=mk-secret", data={"From": "+1"}, headers=headers
     )
     assert response.headers["content-type"].startswith("text/xml")
     stream = ElementTree.fromstring(response.text).find("Connect/Stream")
     assert stream is not None
     assert stream.get("url") == "wss://localhost:8000/v1/telephony/twilio"
-    assert [one.attrib for one in stream] == [{"name": "voice", "value": "george"}]
+    assert [one.attrib for one in stream] == [{"name": "voice", "value": "heart"}]
 
 
 def test_with_a_token_only_signed_requests_are_answered() -> None:
