@@ -20,7 +20,7 @@ def main() -> None:
     cluster = cluster_utils.Cluster(initialize_head=True, head_node_args=head)
     try:
         # One core each: Ray starts as many processes ahead.
-        places = {"motet-a": 4, "motet-llm": 4}
+        places = {"motet-a": 4, "motet-llm": 4, "motet-a-canary": 4}
         nodes = [cluster.add_node(num_cpus=1, resources=places, **shared) for _ in range(2)]
         raylets = [node.all_processes["raylet"][0].process.pid for node in nodes]
         sys.__stdout__.write(json.dumps({"address": cluster.address, "raylets": raylets}) + "\n")

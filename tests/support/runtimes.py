@@ -75,7 +75,12 @@ def in_a_row(*uses: str, **extra: Any) -> Pipeline:
 
 
 RAY = pytest.param(
-    "ray", marks=[pytest.mark.timeout(240), pytest.mark.slow, pytest.mark.filterwarnings("default")]
+    "ray",
+    marks=[
+        pytest.mark.timeout(240, func_only=True),
+        pytest.mark.slow,
+        pytest.mark.filterwarnings("default"),
+    ],
 )
 
 

@@ -57,7 +57,7 @@ def test_the_policy_that_ray_calls_is_the_same_as_everywhere() -> None:
         assert state == {}
         replicas = wanted
         most[step >= 120] = max(most[step >= 120], replicas)
-    assert (replicas, most) == (1, [7, 4]), "by the load, then by how busy the engines are"
+    assert (replicas, most) == (1, [9, 4]), "by the load, then by how busy the engines are"
 
 
 def test_settings_are_translated() -> None:

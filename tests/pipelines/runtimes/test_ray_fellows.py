@@ -13,7 +13,7 @@ from motet.pipelines import Pipeline
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray[serve]"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(240, func_only=True),
     pytest.mark.slow,
     pytest.mark.filterwarnings("default"),
 ]

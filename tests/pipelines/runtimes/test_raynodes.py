@@ -14,24 +14,24 @@ import yaml
 from motet.components.base import Context
 from motet.components.errors import SpecError
 from motet.components.frames import Data, End, Fault, Frame, TextInput
-from motet.pipelines import Pipeline, build
+from motet.pipelines import Graph, Pipeline, build
 from motet.pipelines.session import Session
 from motet.pipelines.spec import PipelineSpec
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(240, func_only=True),
     pytest.mark.filterwarnings("default"),
 ]
 
 
-def runtime(cluster: Any, **node: Any) -> Any:
+def runtime(cluster: Any, use: str = "workerfakes:Worker", **node: Any) -> Any:
     from motet.pipelines.runtimes.rayserve import RayRuntime
 
     spec = {
         "name": "nodes",
         "nodes": {
-            "a": {"use": "workerfakes:Worker", **node},
+            "a": {"use": use, **node},
             "llm": {"use": "workerfakes:Talk"},
         },
         "edges": ["input -> a -> output", "conversation -> llm -> output"],
@@ -58,30 +58,50 @@ async def test_what_a_ray_service_deployed_is_used_and_left_there(ray_cluster: A
     from motet.pipelines.runtimes import rayapi
     from motet.pipelines.runtimes.rayservice import RayServiceRuntime
 
-    made = runtime(ray_cluster).graph
-    config = next(
-        yaml.safe_load(one["spec"]["serveConfigV2"])
-        for one in ray_manifests(made, DeploySettings("image"))
-        if one["kind"] == "RayService"
-    )
+    half = {"cpus": 0.5}
+    made = runtime(ray_cluster, resources=half).graph
+    changed = runtime(ray_cluster, "workerfakes:Engaged", resources=half).graph
+
+    def config(canary: Graph | None) -> Any:
+        for one in ray_manifests(made, DeploySettings("image"), canary=canary):
+            if one["kind"] == "RayService":
+                found = yaml.safe_load(one["spec"]["serveConfigV2"])
+                return ServeDeploySchema.model_validate(found)
+        raise AssertionError("no RayService")
+
     serving = RayServiceRuntime(made, address=ray_cluster.address)
     await asyncio.to_thread(join, ray_cluster.address)
     started = asyncio.create_task(serving.start())
     # It waits for the service, which is there only now.
-    await asyncio.to_thread(deploy, ServeDeploySchema.model_validate(config))
+    await asyncio.to_thread(deploy, config(None))
     await asyncio.wait_for(started, 120)
-    async with Session(made, serving, Context("s")) as session:
-        session.start(1, TextInput("hello"))
-        async with asyncio.timeout(60):
-            got = [(await anext(session))[::2] for _ in range(2)]
-        assert got == [(1, TextInput("hello")), (1, End())]
-    with pytest.raises(SpecError, match=r"motet deploy ray"):
-        serving.successor(runtime(ray_cluster, scale={"concurrency": 2}).graph, "2")
+    before = await pid(made, serving)
+    with pytest.raises(SpecError, match=r"motet deploy ray --canary.* --targets a=APPLICATION"):
+        serving.successor(changed, "2")
+
+    await asyncio.to_thread(deploy, config(changed))
+    canary = serving.successor(changed, "2", targets={"a": "motet-nodes-a-canary"})
+    canary._patience_s = 120
+    await canary.start()
+    assert await pid(changed, canary) not in {before, 0}
+    assert await pid(made, serving) == before, "the one beside it is left as it was"
+    assert [one.version for one in canary.status()] == ["2", "1"]
+    await canary.close()
     await serving.close()
-    apps = {f"motet-nodes-{node}" for node in made.nodes}
+    apps = {f"motet-nodes-{part}" for part in (*made.nodes, "a-canary")}
     assert apps <= rayapi.running(), "they are the service's to end"
     for app in apps:
         await asyncio.to_thread(rayapi.serve.delete, app)
+
+
+async def pid(made: Graph, serving: Any) -> int:
+    """The process that answers."""
+    async with Session(made, serving, Context("s")) as session:
+        session.start(1, TextInput("pid"))
+        async with asyncio.timeout(60):
+            _, _, frame = await anext(session)
+        assert isinstance(frame, Data)
+        return frame.value
 
 
 def join(address: str) -> None:
@@ -97,6 +117,17 @@ def deploy(config: Any) -> None:
     from ray.serve.context import _get_global_client
 
     _get_global_client().deploy_apps(config)
+
+
+async def test_one_run_that_keeps_its_replica_busy_brings_another(ray_cluster: Any) -> None:
+    scale = {"max_replicas": 2, "concurrency": 8, "scale_down_delay_s": 0}
+    made = runtime(ray_cluster, "workerfakes:Engaged", scale=scale)
+    async with Pipeline(made.graph, made) as pipeline, pipeline.session() as session:
+        assert states(made) == ["ready"]
+        session.start(1, TextInput("sleep"))
+        await until(lambda: states(made) == ["ready", "ready"], seconds=120)
+        session.interrupt(1)
+        await until(lambda: states(made) == ["ready"], seconds=120)
 
 
 def raylet_of(process: int) -> int:

@@ -78,7 +78,7 @@ async def this(address: str) -> AsyncIterator[Pipeline]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(240, func_only=True)
 @pytest.mark.filterwarnings("default")
 async def test_servers_live_beside_each_other_and_leave_nothing_when_they_die(
     ray_cluster: Any,
