@@ -72,7 +72,7 @@ def create_app(server: Server) -> FastAPI:
     app = FastAPI(
         title="Motet",
         lifespan=lifespan,
-        docs_url="/docs",
+        docs_url=None,  # Swagger UI would come from a CDN; /openapi.json is there
         redoc_url=None,
         responses=problems.ANY,
     )

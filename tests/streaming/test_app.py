@@ -37,6 +37,13 @@ async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
+async def test_the_description_is_here_and_no_page_loads_scripts_from_elsewhere(
+    client: httpx.AsyncClient,
+) -> None:
+    assert (await client.get("/openapi.json")).status_code == 200
+    assert (await client.get("/docs")).status_code == 404
+
+
 async def test_health_needs_no_key_and_readiness_follows_the_pipelines(
     client: httpx.AsyncClient, server: Server
 ) -> None:
