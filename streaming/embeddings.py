@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..components.frames import Embedding, TextInput
+from ..components.frames import Embedding, Frame, TextInput
 from .auth import Principal
 from .described import answers
+from .hangup import while_connected
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -67,24 +68,27 @@ class EmbeddingRequest(BaseModel):
 
 @router.post("/v1/embeddings", response_model=None, responses={200: answers("application/json")})
 async def embed(
+    request: Request,
     body: EmbeddingRequest,
     server: Annotated[Server, Depends(server_of)],
     asker: Annotated[Principal, Depends(principal_of)],
 ) -> Response:
-    """Embed texts; the vectors come in the order of the input."""
+    """Embed texts; the vectors come in the order of the input. Hanging up stops the work."""
     pipeline = server.find(body.model, accepts=["TextInput"], emits=["Embedding"])
-    found: list[Embedding] = []
     run = pipeline.ask(*body.frames(), key=asker.name, priority=asker.priority)
-    async with aclosing(run) as frames:
-        async for frame in frames:
-            if isinstance(frame, Embedding):
-                found.append(frame)
-    found.sort(key=lambda one: one.index)
+    found = await while_connected(request, gathered(run))
     tokens = sum(one.tokens for one in found)
     data = [as_item(one, body.encoding_format) for one in found]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     answer = {"object": "list", "data": data, "model": pipeline.name, "usage": usage}
     return JSONResponse(answer)
+
+
+async def gathered(run: AsyncGenerator[Frame]) -> list[Embedding]:
+    """The vectors, in order."""
+    async with aclosing(run) as frames:
+        found = [one async for one in frames if isinstance(one, Embedding)]
+    return sorted(found, key=lambda one: one.index)
 
 
 def as_item(embedding: Embedding, encoding: Literal["float", "base64"]) -> dict[str, Any]:

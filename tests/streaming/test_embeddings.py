@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +15,7 @@ from serving import serving
 from tokenizers import Tokenizer
 
 from motet.components.models import locate
-from motet.pipelines import load
+from motet.pipelines import Pipeline, load
 from motet.streaming.app import create_app
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
@@ -91,3 +92,35 @@ def test_the_official_client_embeds() -> None:
         with pytest.raises(BadRequestError, match="takes 256"):
             vectors(long)
         assert vectors(long, extra_body={"truncate": True}).shape == (1, 384)
+
+
+async def test_hanging_up_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, over = asyncio.Event(), asyncio.Event()
+
+    async def endless(*frames: Any, **options: Any) -> AsyncIterator[Any]:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+            yield None
+        finally:
+            over.set()
+
+    monkeypatch.setattr(Pipeline, "ask", endless)
+    body = iter([{"type": "http.request", "body": b'{"input": "x"}'}])
+
+    async def receive() -> Any:
+        if (said := next(body, None)) is not None:
+            return said
+        await begun.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        del message
+
+    head = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/embeddings", "headers": head}
+    scope |= {"query_string": b"", "scheme": "http", "server": ("localhost", 80)}
+    app = create_app(Server.make([load("embed")], Settings()))
+    async with asyncio.timeout(5):
+        await app(scope, receive, send)
+    assert over.is_set()
