@@ -6,6 +6,7 @@ from ..components.errors import BadInput
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.spec import ConversationSpec
 from ..pipelines.version import Version
+from .abilities import voices_of
 from .realtime.settings import Offer
 from .server import Server
 
@@ -28,8 +29,13 @@ def pipeline_for(server: Server, model: str | None) -> Pipeline:
 
 
 def offer_of(pipeline: Pipeline | Version) -> Offer:
-    """The names of the pipeline and its transcriber, and the bounds of its conversation."""
+    """The names of the pipeline, its transcriber and its voices, and its conversation's bounds."""
     graph = pipeline.graph
     hearing = [n.spec for n in graph.nodes.values() if n.spec.use.startswith("asr/")]
     transcriber = (hearing[0].model or hearing[0].use) if hearing else "none"
-    return Offer(pipeline.name, transcriber, graph.spec.conversation or ConversationSpec())
+    return Offer(
+        pipeline.name,
+        transcriber,
+        graph.spec.conversation or ConversationSpec(),
+        tuple(voices_of(pipeline)),
+    )
