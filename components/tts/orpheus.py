@@ -125,12 +125,17 @@ class OrpheusTts(Component):
             "skip_special_tokens": False,
         }
         async with aclosing(client.events(body, context)) as events:
+            complete = False
             async for event in events:
                 told = event or {}
                 if told.get("error"):
                     raise reported_error(told["error"], where=self.setup.node)
                 for choice in told.get("choices", []):
                     yield str(choice.get("text") or "")
+                    complete = complete or bool(choice.get("finish_reason"))
+                complete = complete or event is None
+            if not complete:
+                raise ComponentFailed("the stream broke off before its end", where=self.setup.node)
 
     def _voice(self, frame: Voice) -> str:
         if frame.speed != 1.0:

@@ -43,7 +43,7 @@ class SpeechServer:
 
     def __init__(self, frames: list[list[int]], status: int = 200) -> None:
         self.frames = frames
-        self.breaks = False
+        self.last = "[DONE]"
         self.status = status
         self.asked: list[dict[str, Any]] = []
         self.app = FastAPI()
@@ -59,6 +59,5 @@ class SpeechServer:
         text = written(self.frames)
         for at in range(0, len(text), 13):
             yield f"data: {json.dumps({'choices': [{'text': text[at : at + 13]}]})}\n\n"
-        if self.breaks:
-            yield 'data: {"error": {"message": "the engine died", "code": 500}}\n\n'
-        yield "data: [DONE]\n\n"
+        if self.last:
+            yield f"data: {self.last}\n\n"

@@ -95,13 +95,27 @@ async def test_a_server_that_writes_no_speech_is_named(server: tuple[SpeechServe
         await said(address, TextDelta("Hello there, all of you."))
 
 
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ('{"error": {"message": "the engine died", "code": 500}}', "HTTP 500: the engine died"),
+        ("", "the stream broke off before its end"),
+    ],
+)
 async def test_a_server_that_breaks_amid_a_clause_is_heard(
-    server: tuple[SpeechServer, str],
+    server: tuple[SpeechServer, str], last: str, told: str
 ) -> None:
     speech, address = server
-    speech.breaks = True
-    with pytest.raises(ComponentFailed, match="HTTP 500: the engine died"):
+    speech.last = last
+    with pytest.raises(ComponentFailed, match=told):
         await said(address, TextDelta("Hello there, all of you."))
+
+
+async def test_a_clause_may_end_by_its_reason_alone(server: tuple[SpeechServer, str]) -> None:
+    speech, address = server
+    speech.last = '{"choices": [{"text": "", "finish_reason": "stop"}]}'
+    answers = await said(address, TextDelta("Hello there, all of you."))
+    assert sum(isinstance(one, AudioTokens) for one in answers) == len(speech.frames)
 
 
 async def test_a_speed_is_refused_not_ignored(server: tuple[SpeechServer, str]) -> None:
