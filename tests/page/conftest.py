@@ -71,6 +71,15 @@ class Visit:
         pcm = base64.b64decode(await self.page.evaluate(AS_BASE64))
         return np.frombuffer(pcm, "<i2").astype(np.float32) / 32768
 
+    async def check_looks(self, contrast: str) -> None:
+        """In light and dark, on a desk and on a phone: `contrast` finds nothing, nothing is cut."""
+        for scheme in ("light", "dark"):
+            for width in (1440, 390):
+                await self.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                await self.page.set_viewport_size({"width": width, "height": 850})
+                assert await self.page.evaluate(contrast) == []
+                assert await self.page.evaluate("document.documentElement.scrollWidth") <= width
+
     async def check_clean(self) -> None:
         """Nothing was written to the console as an error, nothing broke the page's policy."""
         assert await self.page.evaluate("window.forbidden") == []
