@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Self
 
 import numpy as np
-import pypdfium2 as pdfium  # pyright: ignore[reportMissingTypeStubs]
 from PIL import Image as Picture
 from pydantic import Field
 
-from ..base import Component, Context, Options
+from ..base import Component, Context, Options, Setup
 from ..errors import BadInput
-from ..frames import Control, Frame, Image, MediaFile, TextInput
+from ..frames import Control, Frame, Generate, Image, MediaFile, TextInput
 from ..pixels import Pixels, decode
 from ..requestoptions import checked
 
 MAGIC = b"%PDF-"
-POINTS_PER_INCH = 72
-MAX_SIDE = 4096
-LOCK = threading.Lock()
-"""PDFium isn't thread-safe, not even for two documents."""
+PAGE_S = 30
+MEMORY_BYTES = 2 * 1024**3
+PLACES = threading.BoundedSemaphore(os.cpu_count() or 1)
+"""So many pages are drawn at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,44 +57,88 @@ def pages(
     """The pages of a PDF in order; blocking. A page with fewer letters than that is drawn.
 
     Raises:
-        BadInput: it is no PDF, damaged, protected by a password, empty, or has too many pages.
+        BadInput: it is no PDF, damaged, protected by a password, empty, has too many pages, or a
+            page takes too much time or memory.
     """
-    api: Any = pdfium
     if MAGIC not in data[:1024]:
         raise _bad(f"{len(data)} bytes without a PDF header")
-    with LOCK:
-        try:
-            document = api.PdfDocument(data)
-        except api.PdfiumError as error:
-            protected = "password" in str(error).lower()
-            why = "it is protected by a password" if protected else "it is damaged"
-            raise _bad(f"the PDF can't be read: {why}") from error
-        count = len(document)
-    try:
+    with _Child(data, dpi=dpi, fewest_letters=fewest_letters) as child:
+        count = child.count()
         if not 0 < count <= max_pages:
             raise _bad(f"the PDF has {count} pages; 1 to {max_pages} are read")
         for index in range(count):
-            with LOCK:
-                made = _page(document, index, count, dpi, fewest_letters)
-            yield made
-    except api.PdfiumError as error:
-        raise _bad(f"a page of the PDF is damaged: {str(error)[:100]}") from error
-    finally:
-        with LOCK:
-            document.close()
+            yield child.page(index, count)
 
 
-def _page(document: Any, index: int, count: int, dpi: int, fewest_letters: int) -> Page:
-    page = document[index]
-    try:
-        text = page.get_textpage().get_text_bounded().replace("\r\n", "\n").strip()
-        if sum(letter.isalnum() for letter in text) >= fewest_letters:
-            return Page(index, count, text)
-        scale = min(dpi / POINTS_PER_INCH, MAX_SIDE / max(*page.get_size(), 1))
-        drawn = page.render(scale=scale).to_pil().convert("RGB")
-        return Page(index, count, pixels=np.asarray(drawn))
-    finally:
-        page.close()
+class _Child:
+    """The process that reads one document; use it as a context."""
+
+    def __init__(self, data: bytes, **asked: int) -> None:
+        self._data = data
+        memory = MEMORY_BYTES + 2 * len(data)
+        self._asked = {**asked, "bytes": len(data), "memory_bytes": memory, "page_s": PAGE_S}
+
+    def __enter__(self) -> Self:
+        pipe = subprocess.PIPE
+        command = [sys.executable, "-m", f"{__package__}.pdfchild"]
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        )
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def count(self) -> int:
+        """How many pages the document has."""
+        with PLACES:
+            return self._answer(json.dumps(self._asked).encode() + b"\n" + self._data)["count"]
+
+    def page(self, index: int, count: int) -> Page:
+        """The next page."""
+        with PLACES:
+            told = self._answer(b"\n", f"page {index + 1} of ")
+            if "text" in told:
+                return Page(index, count, told["text"])
+            height, width, stride = told["height"], told["width"], told["stride"]
+            raw = self._output.read(height * stride)
+        if len(raw) < height * stride:
+            raise _bad(f"page {index + 1} of the PDF can't be read: {self._why()}")
+        rows = np.frombuffer(raw, np.uint8).reshape(height, stride)
+        return Page(index, count, pixels=rows[:, : 3 * width].reshape(height, width, 3))
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def _answer(self, wish: bytes, page: str = "") -> dict[str, Any]:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # its end tells why
+            self._process.stdin.write(wish)
+            self._process.stdin.flush()
+        line = self._output.readline()
+        if not line:
+            raise _bad(f"{page}the PDF can't be read: {self._why()}")
+        told = json.loads(line)
+        if "error" in told:
+            raise _bad(f"{page}the PDF can't be read: {_said(told['error'])}")
+        return told
+
+    def _why(self) -> str:
+        """Why the process ended."""
+        if self._process.wait() == -signal.SIGXCPU:
+            return f"it takes over {PAGE_S} s of computing"
+        return f"it takes over {MEMORY_BYTES >> 20} MiB of memory, or is damaged"
+
+
+def _said(error: str) -> str:
+    if "password" in error.lower():
+        return "it is protected by a password"
+    if error == "memory":
+        return f"it takes over {MEMORY_BYTES >> 20} MiB of memory"
+    return error if "letters" in error else f"it is damaged ({error[:100]})"
 
 
 def _bad(message: str) -> BadInput:
@@ -119,6 +167,11 @@ class PdfPages(Component):
     accepts = (MediaFile,)
     emits = (TextInput, Image)
     options = PdfOptions
+
+    @classmethod
+    def refuse(cls, setup: Setup, asked: MediaFile | Generate) -> None:
+        """Refuse options that no document has."""
+        checked(DocumentOptions, asked.options, where="options")
 
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:

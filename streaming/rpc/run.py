@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 from ...components.base import Context, closing
 from ...components.errors import BadInput, nearest
@@ -36,11 +37,17 @@ class Reader:
         """
         frame = self.codec.decode(message)
         if isinstance(frame, MediaFile):
-            root = self.input_dir.resolve() if self.input_dir else None
-            if root is None or not Path(frame.path).resolve().is_relative_to(root):
-                where = f"files below {root}" if root else "none, as the server has no input_dir"
-                raise BadInput(f"the file may not be read; possible: {where}", where="media_file")
+            known: Any = frame.options.get("known_speakers")
+            voices = cast("dict[str, Any]", known) if isinstance(known, dict) else {}
+            for path in (frame.path, *voices.values()):
+                self._check(str(path))
         return frame
+
+    def _check(self, path: str) -> None:
+        root = self.input_dir.resolve() if self.input_dir else None
+        if root is None or not Path(path).resolve().is_relative_to(root):
+            where = f"files below {root}" if root else "none, as the server has no input_dir"
+            raise BadInput(f"the file may not be read; possible: {where}", where="media_file")
 
     def message(self, turn: int, node: str, frame: Frame) -> pb.Frame:
         """The message of an answer."""

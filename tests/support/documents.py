@@ -39,6 +39,11 @@ def text_pdf(*texts: str) -> bytes:
             page + b" /Resources << /Font << /F1 3 0 R >> >> >>",
             b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
         ]
+    return written(*objects)
+
+
+def written(*objects: bytes) -> bytes:
+    """A PDF of these objects, numbered from 1 on; the first is its catalogue."""
     out, places = bytearray(b"%PDF-1.4\n"), list[int]()
     for n, body in enumerate(objects, 1):
         places.append(len(out))

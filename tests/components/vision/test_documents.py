@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
-import pypdfium2
 import pytest
 from documents import drawn, encoded, text_pdf
 from PIL import Image as Picture
@@ -31,8 +30,9 @@ from motet.components.frames import (
     TextInput,
 )
 from motet.components.pixels import decode, size_of
+from motet.components.vision import pdf
 from motet.components.vision.ocr import Line, VisionOcr, in_order
-from motet.components.vision.pdf import LOCK, PdfPages, pages
+from motet.components.vision.pdf import PdfPages, pages
 from motet.pipelines import Pipeline, load
 
 pytestmark = pytest.mark.timeout(60)
@@ -63,10 +63,10 @@ async def test_pictures_of_a_prompt_become_their_text_in_place(ocr: VisionOcr) -
 async def test_files_come_out_as_text_page_by_page(ocr: VisionOcr, tmp_path: Path) -> None:
     (tmp_path / "text.pdf").write_bytes(text_pdf("A page that holds its own text"))
     (tmp_path / "scan.pdf").write_bytes(encoded(drawn("Scanned page one"), "PDF"))
-    pdf = PdfPages(Setup("pdf"))
+    reader = PdfPages(Setup("pdf"))
     found = []
     for name in ("text.pdf", "scan.pdf"):
-        found += await ask(pdf, MediaFile(str(tmp_path / name)))
+        found += await ask(reader, MediaFile(str(tmp_path / name)))
     assert [type(frame) for frame in found] == [TextInput, Image]
     read = await ask(ocr, *found)
     texts = [" ".join(frame.text.split()) for frame in read if isinstance(frame, TextInput)]
@@ -80,18 +80,16 @@ async def test_a_document_given_up_is_closed_off_the_loop(
         text_pdf("A page that holds its own text", "And one more page like it")
     )
     closed: Future[str] = Future()
-    close = pypdfium2.PdfDocument.close
+    close = pdf._Child.__exit__
 
-    def noted(self: pypdfium2.PdfDocument) -> None:
-        close(self)
-        if not closed.done():
-            closed.set_result(threading.current_thread().name)
+    def noted(self: pdf._Child, *error: object) -> None:
+        close(self, *error)
+        closed.set_result(threading.current_thread().name)
 
-    monkeypatch.setattr(pypdfium2.PdfDocument, "close", noted)
+    monkeypatch.setattr(pdf._Child, "__exit__", noted)
     run = PdfPages(Setup("pdf")).run(stream(MediaFile(str(tmp_path / "text.pdf"))), Context())
     assert isinstance(await anext(run), TextInput)
-    with LOCK:  # another document is being drawn
-        await run.aclose()  # type: ignore[attr-defined]
+    await run.aclose()  # type: ignore[attr-defined]
     async with asyncio.timeout(10):
         assert await asyncio.wrap_future(closed) != threading.main_thread().name
 
@@ -184,8 +182,8 @@ def test_the_document_pipeline_takes_files_and_prompts() -> None:
 
 async def test_two_documents_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(encoded(drawn("one"), "PDF"))
-    pdf = PdfPages(Setup("pdf"))
-    runs = [ask(pdf, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
+    reader = PdfPages(Setup("pdf"))
+    runs = [ask(reader, MediaFile(str(tmp_path / "a.pdf"))) for _ in range(6)]
     found = await asyncio.gather(*runs)
     assert all(isinstance(one[0], Image) for one in found)
 
