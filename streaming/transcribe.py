@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ from ..pipelines import load
 from ..pipelines.pipeline import Pipeline
 from .audioformats import render
 from .audiorequest import AudioRequest
-from .commands.transcribe import SUFFIXES
-
-_BAR = 24
+from .board import Board
+from .targets import targets, write_whole
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -66,7 +64,8 @@ class _Run:
     def __init__(self, parsed: argparse.Namespace) -> None:
         self._parsed = parsed
         self._options = options_of(parsed)
-        self._board = Board(sys.stderr.isatty())
+        self._board = Board()
+        self._targets: dict[Path, Path] = {}
         self._places = asyncio.Semaphore(max(1, parsed.at_once))
         self._failed = 0
 
@@ -77,14 +76,15 @@ class _Run:
             BadInput: two files would be written to one place.
         """
         files = list(dict.fromkeys(self._parsed.files))
-        self._check_targets(files)
+        if not self._parsed.stdout:
+            self._targets = targets(files, self._parsed.format, self._parsed.out)
         async with Pipeline(load(self._parsed.pipeline)) as pipeline, asyncio.TaskGroup() as group:
             for file in files:
                 group.create_task(self._one(pipeline, file))
         return 1 if self._failed else 0
 
     async def _one(self, pipeline: Pipeline, file: Path) -> None:
-        target = self._target(file)
+        target = self._targets.get(file)
         if target is not None and target.exists() and not self._parsed.force:
             self._board.say(f"{file}: {target} is there already (--force makes it anew)")
             return
@@ -96,7 +96,7 @@ class _Run:
                 self._failed += 1
                 self._board.say(f"{file}: {error}")
                 return
-        self._board.done(str(file), transcript)
+        self._board.say(_done(str(file), transcript))
 
     async def _deliver(self, transcript: dict[str, Any], file: Path, target: Path | None) -> None:
         asked = AudioRequest(model="", response_format=self._parsed.format)
@@ -104,7 +104,7 @@ class _Run:
         if target is None:
             sys.stdout.write(body + "\n")
         else:
-            await asyncio.to_thread(_write_whole, target, body)
+            await asyncio.to_thread(write_whole, target, body)
             self._kept(file).unlink(missing_ok=True)
 
     async def _transcript(self, pipeline: Pipeline, file: Path) -> dict[str, Any]:
@@ -115,29 +115,12 @@ class _Run:
         async with aclosing(pipeline.ask(*frames)) as out:
             async for frame in out:
                 if isinstance(frame, Progress):
-                    self._board.show(str(file), frame)
+                    self._board.show(str(file), frame.done, frame.total)
                 elif isinstance(frame, Data) and kind_of(frame) == "chunk":
                     await asyncio.to_thread(_keep, kept, self._mark(file), frame.value)
                 elif isinstance(frame, Data) and kind_of(frame) == "transcript":
                     return frame.value
         raise ComponentFailed("it ended without a transcript", where=str(file))
-
-    def _check_targets(self, files: list[Path]) -> None:
-        taken: dict[Path, Path] = {}
-        for file in files:
-            target = self._target(file)
-            if target is not None and taken.setdefault(target, file) != file:
-                raise BadInput(
-                    f"{str(taken[target])!r} and {str(file)!r} would both become {str(target)!r};"
-                    " leave out --out, or transcribe them apart",
-                    where="--out",
-                )
-
-    def _target(self, file: Path) -> Path | None:
-        if self._parsed.stdout:
-            return None
-        folder = self._parsed.out or file.parent
-        return folder / (file.name + SUFFIXES[self._parsed.format])
 
     def _kept(self, file: Path) -> Path:
         """Where chunks are kept until the file is done, to go on after an interruption."""
@@ -148,13 +131,6 @@ class _Run:
         """What chunks belong to: they fit no other file and no other options."""
         facts = file.stat()
         return json.dumps([facts.st_size, facts.st_mtime_ns, self._parsed.pipeline, self._options])
-
-
-def _write_whole(target: Path, body: str) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_name(f".{target.name}.new")
-    fresh.write_text(body, encoding="utf-8")
-    fresh.replace(target)
 
 
 def _keep(path: Path, mark: str, value: dict[str, Any]) -> None:
@@ -183,28 +159,8 @@ def _read_kept(path: Path, mark: str) -> list[Data]:
     return known
 
 
-class Board:
-    """Progress on a terminal: one line with a bar for the file that moved last."""
-
-    def __init__(self, live: bool) -> None:
-        self._live = live
-        self._began_s = time.monotonic()
-
-    def show(self, name: str, progress: Progress) -> None:
-        """Draw the bar anew."""
-        if not self._live or not progress.total:
-            return
-        share = min(1.0, progress.done / progress.total)
-        bar = "█" * round(share * _BAR)
-        sys.stderr.write(f"\r\x1b[K{bar:<{_BAR}} {share:4.0%}  {name}")
-        sys.stderr.flush()
-
-    def say(self, text: str) -> None:
-        """A line of its own."""
-        sys.stderr.write(("\r\x1b[K" if self._live else "") + text + "\n")
-
-    def done(self, name: str, transcript: dict[str, Any]) -> None:
-        """A file is done."""
-        marks = transcript["checks"]["marks"]
-        doubt = f", {sum(marks.values())} stretches marked {sorted(marks)}" if marks else ""
-        self.say(f"{name}: {transcript['duration']:.0f} s, {transcript['language']}{doubt}")
+def _done(name: str, transcript: dict[str, Any]) -> str:
+    """What is said of a file that is done."""
+    marks = transcript["checks"]["marks"]
+    doubt = f", {sum(marks.values())} stretches marked {sorted(marks)}" if marks else ""
+    return f"{name}: {transcript['duration']:.0f} s, {transcript['language']}{doubt}"

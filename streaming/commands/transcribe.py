@@ -5,16 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..targets import SUFFIXES
 from .output import Commands
-
-SUFFIXES = {
-    "json": ".json",
-    "verbose_json": ".json",
-    "diarized_json": ".json",
-    "text": ".txt",
-    "srt": ".srt",
-    "vtt": ".vtt",
-}
 
 
 def add(commands: Commands) -> None:

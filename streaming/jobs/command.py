@@ -6,11 +6,16 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 
 from ...components.errors import BadInput, MotetError
+from .submitting import submit
+from .talking import answered
+
+Json = dict[str, Any]
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -25,77 +30,94 @@ def run(parsed: argparse.Namespace) -> int:
         try:
             return _ACTIONS[parsed.action](http, parsed)
         except httpx.ConnectError as error:
-            message = f"no server answers: {error}; see --server"
-            raise MotetError(message, where=parsed.server) from error
+            raise MotetError(
+                f"no server answers at {parsed.server} ({error}); see --server"
+            ) from error
         except httpx.HTTPError as error:
-            raise MotetError(f"{type(error).__name__}: {error}", where=parsed.server) from error
+            said = f"{type(error).__name__}: {error}"
+            raise MotetError(f"{said}, of the server at {parsed.server}") from error
 
 
 def _submit(http: httpx.Client, parsed: argparse.Namespace) -> int:
-    options = dict(_option(text) for text in parsed.option)
-    request = {"pipeline": parsed.pipeline, "options": options, "priority": parsed.priority}
-    for path in parsed.files:
-        if not path.is_file():
-            raise BadInput(f"no file {str(path)!r}", where="submit", param="file")
-        with path.open("rb") as file:
-            form = {"file": (path.name, file)}
-            job = _ok(http.post("/v1/jobs", files=form, data={"request": json.dumps(request)}))
-        _line(job)
-    return 0
+    return submit(http, parsed, pairs(parsed.metadata, "--metadata"), _line)
 
 
-def _option(text: str) -> tuple[str, Any]:
-    name, _, value = text.partition("=")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
+def pairs(given: list[str], flag: str) -> dict[str, str]:
+    """KEY=VALUE pairs of a flag.
+
+    Raises:
+        BadInput: one has no "=".
+    """
+    for text in given:
+        if "=" not in text:
+            raise BadInput(f"KEY=VALUE is needed, got {text!r}", where=flag)
+    return {key: value for key, _, value in (text.partition("=") for text in given)}
 
 
 def _list(http: httpx.Client, parsed: argparse.Namespace) -> int:
     asked = {"limit": parsed.limit} | ({"state": parsed.state} if parsed.state else {})
-    for job in _ok(http.get("/v1/jobs", params=asked))["data"]:
+    for job in answered(http.get("/v1/jobs", params=asked)).json()["data"]:
         _line(job)
     return 0
 
 
+def _each(jobs: list[str], do: Callable[[str], None]) -> int:
+    """Do it to every job; one that is refused costs the others nothing."""
+    refused = 0
+    for job in jobs:
+        try:
+            do(job)
+        except MotetError as error:
+            refused = 2
+            sys.stderr.write(f"{error}\n")
+    return refused
+
+
 def _get(http: httpx.Client, parsed: argparse.Namespace) -> int:
-    if parsed.format:
-        asked = {"response_format": parsed.format}
-        response = http.get(f"/v1/jobs/{parsed.job}/result", params=asked)
-        if response.is_error:
-            _ok(response)
-        sys.stdout.write(response.text)
-        return 0
-    job = _ok(http.get(f"/v1/jobs/{parsed.job}", params={"partial": "true"}))
-    sys.stdout.write(json.dumps(job, indent=2, ensure_ascii=False) + "\n")
-    return 0
+    def show(job: str) -> None:
+        if parsed.format:
+            asked = {"response_format": parsed.format}
+            sys.stdout.write(answered(http.get(f"/v1/jobs/{job}/result", params=asked)).text)
+            return
+        found = answered(http.get(f"/v1/jobs/{job}", params={"partial": "true"})).json()
+        sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+
+    return _each(parsed.jobs, show)
 
 
 def _cancel(http: httpx.Client, parsed: argparse.Namespace) -> int:
-    _line(_ok(http.post(f"/v1/jobs/{parsed.job}/cancel")))
-    return 0
+    wanted: Json = {
+        "all": parsed.all,
+        "state": parsed.state,
+        "pipeline": parsed.pipeline,
+        "metadata": pairs(parsed.metadata, "--metadata"),
+    }
+    wanted = {name: value for name, value in wanted.items() if value}
+    if bool(wanted) == bool(parsed.jobs):
+        raise BadInput("either JOBs or --all, --state, --pipeline, --metadata are needed")
+    if wanted:
+        gone = answered(http.post("/v1/jobs/cancel", json=wanted)).json()
+        sys.stdout.write("".join(f"{job}\n" for job in gone["ids"]))
+        sys.stderr.write(f"{gone['count']} cancelled\n")
+        return 0
+
+    def stop(job: str) -> None:
+        _line(answered(http.post(f"/v1/jobs/{job}/cancel")).json())
+
+    return _each(parsed.jobs, stop)
 
 
 def _delete(http: httpx.Client, parsed: argparse.Namespace) -> int:
-    _ok(http.delete(f"/v1/jobs/{parsed.job}"))
-    return 0
+    def remove(job: str) -> None:
+        answered(http.delete(f"/v1/jobs/{job}"))
+
+    return _each(parsed.jobs, remove)
 
 
 _ACTIONS = {"submit": _submit, "list": _list, "get": _get, "cancel": _cancel, "delete": _delete}
 
 
-def _ok(response: httpx.Response) -> Any:
-    if response.is_error:
-        try:
-            message = response.json()["error"]["message"]
-        except (ValueError, KeyError, TypeError):
-            message = f"it answered {response.status_code}"
-        raise MotetError(message, where=str(response.url))
-    return response.json()
-
-
-def _line(job: dict[str, Any]) -> None:
+def _line(job: Json) -> None:
     done = f"{job['progress']['fraction']:.0%}"
     told = f"{job['id']}  {job['state']:<10} {done:>4}  {job['created_at']}  {_title(job)}"
     if job["error"]:
@@ -103,7 +125,7 @@ def _line(job: dict[str, Any]) -> None:
     sys.stdout.write(told + "\n")
 
 
-def _title(job: dict[str, Any]) -> str:
+def _title(job: Json) -> str:
     """What a job is about: its name, else what it is made of, else what makes it."""
     given = job["input"]
     known = [given[name] for name in ("name", "prompt", "url", "path") if given.get(name)]

@@ -74,13 +74,13 @@ def test_several_files_become_subtitles_and_a_bad_one_costs_nobody(
     out = tmp_path / "out"
     arguments = (first, second, broken, "--format", "srt", "--speakers", "--out", out)
     assert run("transcribe", *arguments, "--pipeline", pipeline) == 1
-    cues = (out / "a.wav.srt").read_text().splitlines()
+    cues = (out / "a.srt").read_text().splitlines()
     said = [line for line in cues if line and not line[0].isdigit()]
     assert said[0].startswith("A: ")
     assert normalized(" ".join(said).replace("A: ", "")) == normalized(FOX)
-    assert (out / "b.wav.srt").read_text().startswith("1\n00:00:0")
+    assert (out / "b.srt").read_text().startswith("1\n00:00:0")
     assert "c.wav" in capsys.readouterr().err
-    assert sorted(path.name for path in out.iterdir()) == ["a.wav.srt", "b.wav.srt"]
+    assert sorted(path.name for path in out.iterdir()) == ["a.srt", "b.srt"]
 
 
 def test_a_folder_that_cannot_be_written_to_is_said(speech, pipeline, tmp_path, capsys):
@@ -121,16 +121,16 @@ def test_an_interrupted_file_goes_on_where_it_stopped(speech, pipeline, tmp_path
 
     monkeypatch.setattr(ChunkDecoder, "decode", counting)
     assert run("transcribe", file, "--pipeline", pipeline) == 0
-    assert normalized((tmp_path / "a.wav.txt").read_text()) == normalized(f"{FOX} {SEA}")
+    assert normalized((tmp_path / "a.txt").read_text()) == normalized(f"{FOX} {SEA}")
     assert not set(decoded) & set(done), "a kept chunk was decoded again"
     assert not (tmp_path / ".a.wav.motet-part").exists()
 
 
 def test_what_is_done_stays_unless_forced(speech, pipeline, tmp_path, capsys):
     file = speech(tmp_path / "a.wav", FOX)
-    (tmp_path / "a.wav.txt").write_text("mine")
+    (tmp_path / "a.txt").write_text("mine")
     assert run("transcribe", file, "--pipeline", pipeline) == 0
-    assert (tmp_path / "a.wav.txt").read_text() == "mine"
+    assert (tmp_path / "a.txt").read_text() == "mine"
     assert "--force" in capsys.readouterr().err
 
 
@@ -183,9 +183,23 @@ def test_jobs_are_submitted_listed_fetched_and_deleted(speech, pipeline, tmp_pat
             state = json.loads(capsys.readouterr().out)["state"]
         assert run(*at, "get", job, "--format", "text") == 0
         assert normalized(capsys.readouterr().out) == normalized(FOX)
+        made = (file, "--output", tmp_path / "made", "--format", "srt", "--metadata", "show=1")
+        assert run(*at, "submit", *made) == 0
+        assert (tmp_path / "made/a.srt").read_text().startswith("1\n00:00:0")
+        capsys.readouterr()
+        assert run(*at, "submit", *made) == 2, "it would write over it"
+        assert "--force" in capsys.readouterr().err
+        assert run(*at, "submit", file, "--option", "language=xx") == 2
+        assert "language 'xx'; known: en" in capsys.readouterr().err
         assert run(*at, "list") == 0
         assert job in capsys.readouterr().out
         assert run(*at, "delete", job) == 0
-        assert run(*at, "get", job) == 2
-        assert "no job" in capsys.readouterr().err
+        assert run(*at, "get", job, "job_none") == 2
+        assert capsys.readouterr().err.count("no job") == 2
+        assert run(*at, "cancel", "--metadata", "show=2") == 0
+        assert "0 cancelled" in capsys.readouterr().err
+        assert run(*at, "cancel") == 2
+        assert run(*at, "cancel", job, "--all") == 2
+    assert run(*at, "list") == 2
+    assert capsys.readouterr().err.count("no server answers at http") == 1
     os.kill(int((data / "postgres/postmaster.pid").read_text().split()[0]), signal.SIGINT)
