@@ -54,6 +54,12 @@ class Metrics:
         self.bytes = Counter(
             "motet_bytes", "Bytes at the doors", ["door", "direction"], registry=self.registry
         )
+        self.deliveries = Counter(
+            "motet_webhook_attempts",
+            "Attempts to deliver webhooks by what became of them",
+            ["outcome"],
+            registry=self.registry,
+        )
         self.requests = Histogram(
             "motet_request_seconds",
             "Requests by route and status",

