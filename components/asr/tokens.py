@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,24 @@ from tokenizers import Tokenizer
 from ..errors import BadInput, nearest
 
 _LANGUAGE = re.compile(r"<\|([a-z]{2,3})\|>")
+
+
+_MULTILINGUAL = 51_865
+"""So many tokens a vocabulary with languages has at least; CTranslate2 tells by that too."""
+
+
+def tokens_of(folder: Path) -> Tokens | None:
+    """The tokens of a model in CTranslate2's format, without its weights; None: it isn't whole."""
+    lines, array = folder / "vocabulary.txt", folder / "vocabulary.json"
+    if not (folder / "tokenizer.json").is_file():
+        return None
+    if lines.is_file():
+        size = len(lines.read_bytes().splitlines())
+    elif array.is_file():
+        size = len(json.loads(array.read_bytes()))
+    else:
+        return None
+    return Tokens(folder / "tokenizer.json", multilingual=size >= _MULTILINGUAL)
 
 
 class Tokens:
