@@ -213,7 +213,10 @@ class Simulation:
                 self._begin(turn)
             run.work.go_on(rest_s - needs_s, lambda: self._worked(turn, run))
 
-        run.work.go_on(needs_s, feed)
+        if needs_s:
+            run.work.go_on(needs_s, feed)
+        else:
+            feed()
 
     def _needed(self, turn: _Turn, rest_s: float) -> float:
         """The share of a run with such a rest that its successor needs, as in the measured turn

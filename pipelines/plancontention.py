@@ -27,7 +27,12 @@ class Slowdown:
     """
 
     def __init__(
-        self, levels: Sequence[float], means_s: Sequence[float], most: int, *, in_order: bool
+        self,
+        levels: Sequence[float],
+        means_s: Sequence[float],
+        most: int,
+        *,
+        in_order: bool = False,
     ) -> None:
         known = np.maximum.accumulate(means_s)
         counts = np.arange(1, most + 1)
@@ -53,17 +58,23 @@ class Slowdown:
 
 class Pace:
     """How long a node's runs take by the number that its replica serves, from measured ones:
-    `first` slows the way to the first output, `rest` that from there to the end."""
+    `first` slows the way to the first output, `rest` that from there to the end.
+
+    `in_order` both are pieces that wait for their turn, behind what others began before."""
 
     def __init__(self, measured: NodeProfile, most: int) -> None:
         self.in_order = measured.in_order
         groups = by_active(measured.runs)
         self._samples = [by_sample(group) for group in groups]
         self._levels = [statistics.fmean(run.active for run in group) for group in groups]
-        first_s = [statistics.fmean(run.first_s for run in group) for group in groups]
-        rest_s = [sum(map(_rest_s, group)) / sum(map(_outputs, group)) for group in groups]
-        self.first = Slowdown(self._levels, first_s, most, in_order=self.in_order)
-        self.rest = Slowdown(self._levels, rest_s, most, in_order=False)
+        if self.in_order:
+            busy_s = [statistics.fmean(run.busy_s for run in group) for group in groups]
+            self.first = self.rest = Slowdown(self._levels, busy_s, most, in_order=True)
+        else:
+            first_s = [statistics.fmean(run.first_s for run in group) for group in groups]
+            rest_s = [sum(map(_rest_s, group)) / sum(map(_outputs, group)) for group in groups]
+            self.first = Slowdown(self._levels, first_s, most)
+            self.rest = Slowdown(self._levels, rest_s, most)
         self._cores = _busy_cores(self._levels, [_cores(group) for group in groups], most)
 
     def cores(self, active: int) -> float:
@@ -72,9 +83,10 @@ class Pace:
 
     def draw(self, active: int, chance: random.Random, sample: int = 0) -> tuple[float, float]:
         """The way to the first output and the rest of a run that begins as one of `active`, in
-        the seconds that it would take alone: one that was measured at about that number, on that
-        sample if there are any."""
-        index = min(range(len(self._levels)), key=lambda at: abs(self._levels[at] - active))
+        the seconds that it would take alone: one that was measured at about that number (alone,
+        where runs wait for their turn anyhow), on that sample if there are any."""
+        about = 1 if self.in_order else active
+        index = min(range(len(self._levels)), key=lambda at: abs(self._levels[at] - about))
         samples = self._samples[index]
         runs = samples.get(sample) or [run for one in samples.values() for run in one]
         run = chance.choice(runs)

@@ -22,7 +22,7 @@ class Work:
         self._machines = machines
         self._replica = replica
         self._first = Strand(agenda, in_order=pace.in_order)
-        self._rest = Strand(agenda)
+        self._rest = self._first if pace.in_order else Strand(agenda)
         self._active = 0
         self._slowed = 1.0
 

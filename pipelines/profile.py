@@ -118,11 +118,15 @@ def ordered(runs: Sequence[Run], bursts: Sequence[Sequence[Run]]) -> bool:
 
 def needs(before: Sequence[Run], whole: Sequence[Run], alone: Sequence[Run]) -> list[Need]:
     """What a node needs of the one `before` it: from the runs of both in `whole` turns, and from
-    its runs `alone` on the frames of each turn, given all at once."""
+    its runs `alone` on the frames of each turn, given all at once. Nothing is known of one that
+    not every turn reached."""
+    if len(before) != len(whole):
+        return []
     found: list[Need] = []
     for turn, (giver, taker) in enumerate(zip(before, whole, strict=True)):
-        own = [run.first_s for run in alone if run.sample == turn and round(run.active) == 1]
-        waited_s = max(0.0, taker.first_s - statistics.median(own))
+        own = [run for run in alone if run.sample == turn] or alone
+        own_s = min(own, key=lambda run: run.active).first_s
+        waited_s = max(0.0, taker.first_s - own_s)
         rest_s = giver.busy_s - giver.first_s
         found.append(Need(rest_s=rest_s, share=min(1.0, waited_s / rest_s) if rest_s else 0.0))
     return found

@@ -180,9 +180,7 @@ def dearer(nodes: dict[str, NodeProfile], turn_cpu_s: float) -> dict[str, NodePr
     return {
         name: node.model_copy(
             update={
-                "runs": [
-                    run.model_copy(update={"cpu_s": run.cpu_s * factor}) for run in node.runs
-                ]
+                "runs": [run.model_copy(update={"cpu_s": run.cpu_s * factor}) for run in node.runs]
             }
         )
         for name, node in nodes.items()

@@ -60,6 +60,7 @@ class FakeWorker:
     name: str
     changed: Callable[[Any], None]
     state: str = "starting"
+    silent: bool = False
     utilisation: float | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     error: MotetError | None = None
