@@ -64,7 +64,7 @@ async def ask(asr, path, *known, **options):
 
 def use(asr, decoder, monkeypatch) -> None:
     """Decode with another decoder on the same engine."""
-    other = decoder(asr._models.engine, asr._options.checking)
+    other = decoder(asr._models.engine, asr._options.checking, asr._options.batch_frames)
     monkeypatch.setattr(asr, "_models", replace(asr._models, decoder=other))
 
 
