@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from .errors import ComponentFailed, DeadlineExceeded
-from .frames import Frame
+from .frames import Frame, Generate, MediaFile
 
 Part = TypeVar("Part")
 
@@ -137,9 +137,9 @@ class Component(ABC):
         return []
 
     @classmethod
-    def refuse(cls, setup: Setup, options: Mapping[str, Any]) -> None:
-        """Refuse options of a request (its `MediaFile`'s) that the component so set up can't
-        follow: for doors that queue requests. Reads no weights, but may read files.
+    def refuse(cls, setup: Setup, asked: MediaFile | Generate) -> None:
+        """Refuse a request that the component so set up can't follow, as far as its options and
+        sizes tell: for doors that queue requests. Reads no weights, but may read files.
 
         Raises:
             BadInput: with what is possible.

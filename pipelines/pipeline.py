@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from types import TracebackType
 
+from ..components.base import Setup
 from ..components.errors import Overloaded, error_of
-from ..components.frames import End, Fault, Frame
+from ..components.frames import End, Fault, Frame, Generate, MediaFile
+from ..components.registry import component_class
 from .graph import Graph
 from .runtimes.base import Runtime
 from .runtimes.local import LocalRuntime
@@ -61,13 +62,19 @@ class Pipeline:
         await self.versions.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.versions.close()
+
+    def refuse(self, asked: MediaFile | Generate) -> None:
+        """Refuse a request that whoever gets it first can't follow, for doors that queue requests.
+        May read files.
+
+        Raises:
+            BadInput: with what is possible.
+        """
+        for name in self.graph.entries(type(asked)):
+            node = self.graph.nodes[name].spec
+            component_class(node.use).refuse(Setup(name, node.model, node.options), asked)
 
     def pick(self) -> Version:
         """The version for a new session, which must begin before anything is awaited.

@@ -7,7 +7,7 @@ from typing import Literal
 from ..base import Setup
 from ..models import lacking, locate
 from .utterances import UtteranceAsr, UtteranceOptions
-from .whisper import Whisper
+from .whisper import FILES, Whisper
 
 _DEFAULT_MODEL = "whisper-tiny-en"
 
@@ -36,7 +36,7 @@ class Ct2Asr(UtteranceAsr):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model or _DEFAULT_MODEL)
+        return lacking(setup.model or _DEFAULT_MODEL, "asr/ct2", *FILES)
 
     def build(self) -> Whisper:
         device = self._settings.device

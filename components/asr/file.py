@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ..base import Component, Context, Setup, closing
 from ..errors import BadInput
-from ..frames import Data, Frame, MediaFile, Progress, Segment
+from ..frames import Data, Frame, Generate, MediaFile, Progress, Segment
 from ..models import hub_id, lacking, locate
 from ..speech import speech_model
 from ..transcription import kind_of, parse_options
@@ -21,13 +21,13 @@ from .file_options import FileOptions
 from .file_result import known_chunk
 from .file_work import FileWork, Models
 from .tokens import Tokens, tokens_of
-from .whisper import Whisper
+from .whisper import FILES, Whisper
 
 
 @cache
 def _tokens(model: str) -> Tokens | None:
     """The tokens of a model whose files are here."""
-    return None if hub_id(model) or lacking(model) else tokens_of(locate(model))
+    return None if hub_id(model) or lacking(model, "asr/file", *FILES) else tokens_of(locate(model))
 
 
 class FileAsr(Component):
@@ -57,12 +57,12 @@ class FileAsr(Component):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         """The models that aren't installed."""
-        return [*lacking(setup.model or "whisper-base"), *lacking("silero-vad")]
+        return [*lacking(setup.model or "whisper-base", "asr/file", *FILES), *lacking("silero-vad")]
 
     @classmethod
-    def refuse(cls, setup: Setup, options: Mapping[str, Any]) -> None:
+    def refuse(cls, setup: Setup, asked: MediaFile | Generate) -> None:
         """Refuse a language that the model doesn't know, as far as its files are here."""
-        language = parse_options(options).language
+        language = parse_options(asked.options).language
         tokens = _tokens(setup.model or "whisper-base") if language else None
         if tokens is not None:
             tokens.check_language(language)

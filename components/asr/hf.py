@@ -34,7 +34,7 @@ class HfAsr(UtteranceAsr):
     def requirements(cls, setup: Setup) -> list[str]:
         if not setup.model:
             return ["asr/hf needs `model:`, a folder or hub id of a Whisper model"]
-        return lacking(setup.model)
+        return lacking(setup.model, "asr/hf", "config.json")
 
     def build(self) -> HfWhisper:
         device = self._settings.device

@@ -43,7 +43,7 @@ class TrtAsr(UtteranceAsr):
     def requirements(cls, setup: Setup) -> list[str]:
         if not setup.model:
             return ["asr/trt needs `model:`, a folder or hub id of a Whisper model"]
-        lacks = lacking(setup.model)
+        lacks = lacking(setup.model, "asr/trt", "config.json")
         release = version("tensorrt-llm")
         if [int(part) for part in release.split(".")[:2]] < FIRST:
             lacks.append(f"asr/trt needs TensorRT-LLM 1.3, which has Whisper; {release} is here")

@@ -24,6 +24,7 @@ from .requests import Decoded, Request
 from .tokens import Tokens
 
 Device = Literal["cpu", "cuda", "auto"]
+FILES = ("model.bin", "tokenizer.json")
 
 
 class Whisper(Engine):
@@ -44,7 +45,7 @@ class Whisper(Engine):
         threads: int = 1,
         workers: int = 1,
     ) -> None:
-        for name in ("model.bin", "tokenizer.json"):
+        for name in FILES:
             if not (folder / name).is_file():
                 raise MissingRequirement(
                     f"{folder} has no {name}; a CTranslate2 Whisper model is expected", where="asr"

@@ -55,7 +55,7 @@ class SnacCodec(Component):
     def requirements(cls, setup: Setup) -> list[str]:
         if setup.model is None:
             return ["codec/snac needs `model:`, a folder or hubertsiuzdak/snac_24khz"]
-        return lacking(setup.model)
+        return lacking(setup.model, "codec/snac", "config.json")
 
     async def load(self) -> None:
         if self.setup.model is None:

@@ -57,7 +57,7 @@ class PyannoteDiarizer(Diarizer):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model) if setup.model else []
+        return lacking(setup.model, "diarize/pyannote") if setup.model else []
 
     def open(self) -> None:
         """Read the pipeline's weights.

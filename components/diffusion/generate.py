@@ -18,7 +18,7 @@ from PIL import Image as pictures
 from ..base import Component, Context, Setup
 from ..batching import Batcher
 from ..errors import BadInput
-from ..frames import Control, Frame, Generate, Image, Progress
+from ..frames import Control, Frame, Generate, Image, MediaFile, Progress
 from ..models import lacking
 from ..pixels import decode
 from ..requestoptions import checked
@@ -66,8 +66,23 @@ class Generator(Component):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         loras = DiffusionOptions.model_validate(dict(setup.options)).lora
-        models = (setup.model or DEFAULT_MODEL, *(lora.model for lora in loras))
-        return [lack for model in models for lack in lacking(model)]
+        use = "diffusion/video" if cls.clips else "diffusion/image"
+        return [
+            *lacking(setup.model or DEFAULT_MODEL, use, "model_index.json"),
+            *(lack for lora in loras for lack in lacking(lora.model)),
+        ]
+
+    @classmethod
+    def refuse(cls, setup: Setup, asked: MediaFile | Generate) -> None:
+        """Refuse what the options alone tell; the model's own sizes and lengths are within them."""
+        if isinstance(asked, Generate):
+            file = DiffusionOptions.model_validate(dict(setup.options))
+            checked(RequestOptions, asked.options, where="options")
+            width, height = asked.width or file.width, asked.height or file.height
+            frames = asked.frames if cls.clips else None
+            steps, strength = asked.steps or file.steps, asked.strength
+            shape = Shape(width, height, frames, asked.fps, steps, asked.guidance, strength)
+            cls._check(file, asked, shape)
 
     async def load(self) -> None:
         self._engine = await asyncio.to_thread(self._made)
@@ -183,11 +198,7 @@ class Generator(Component):
             insisted=asked.strength is not None,
             cache_kind=None if cache is None else cache.kind,
         )
-        flaws = self._flaws(asked, shape)
-        if flaws:
-            raise BadInput(
-                "; ".join(text for _, text in flaws), where="generate", param=flaws[0][0]
-            )
+        self._check(file, asked, shape)
         return shape
 
     def _timing(
@@ -204,8 +215,9 @@ class Generator(Component):
         frames = asked.frames or min(max(1, round(own.seconds * fps)), self._options.max_frames)
         return frames, frames / own.seconds
 
-    def _flaws(self, asked: Generate, shape: Shape) -> list[tuple[str, str]]:
-        file = self._options
+    @classmethod
+    def _check(cls, file: DiffusionOptions, asked: Generate, shape: Shape) -> None:
+        """Raises `BadInput` with everything that is out of bounds."""
         pixels = (shape.width or 0) * (shape.height or 0)
         limits = (
             ("count", asked.count, 1, file.max_count),
@@ -232,13 +244,15 @@ class Generator(Component):
             flaws.append(("prompt", "a prompt is needed"))
         if len(asked.prompt) + len(asked.negative_prompt or "") > _MAX_PROMPT:
             flaws.append(("prompt", f"a prompt has at most {_MAX_PROMPT} characters"))
-        if not self.clips and (asked.frames or 1) > 1:
+        if not cls.clips and (asked.frames or 1) > 1:
             flaws.append(("frames", "this makes pictures, not clips"))
         if shape.strength is not None and not 0 < shape.strength <= 1:
             flaws.append(("strength", f"strength must be over 0, up to 1, got {shape.strength}"))
         if shape.guidance is not None and not 0 <= shape.guidance <= 100:
             flaws.append(("guidance", f"guidance must be 0 to 100, got {shape.guidance}"))
-        return flaws
+        if flaws:
+            said = "; ".join(text for _, text in flaws)
+            raise BadInput(said, where="generate", param=flaws[0][0])
 
     @abstractmethod
     def _result(self, made: Made, index: int, shape: Shape) -> Frame:

@@ -136,7 +136,8 @@ class TextEncoder:
 def too_long(length: str, most: int) -> BadInput:
     """What is said of a text that isn't to be cut."""
     return BadInput(
-        f"the text has {length}, the model takes {most} tokens; shorten it, or ask for truncation",
+        f"the text has {length}, the model takes {most} tokens; shorten it, or set `truncate` to"
+        " true, which leaves out its end",
         where="input",
         param="input",
     )

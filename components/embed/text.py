@@ -68,7 +68,7 @@ class TextEmbedder(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model or DEFAULT_MODEL)
+        return lacking(setup.model or DEFAULT_MODEL, "embed/text", "config.json")
 
     async def load(self) -> None:
         options = self._options

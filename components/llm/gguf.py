@@ -47,7 +47,7 @@ def gguf_lacking(model: str) -> list[str]:
     """What `gguf_file` would miss, one sentence each, without downloading anything."""
     if named := hub_file(model):
         return [] if named[2] else [no_revision(model)]
-    lacks = lacking(model)
+    lacks = lacking(model, "llm/llama")
     if lacks or not Path(model).expanduser().is_dir():
         return lacks
     try:

@@ -89,7 +89,10 @@ class HfLlm(Component):
         if not setup.model:
             return ["llm/hf needs `model:`, a folder or hub id of a model for transformers"]
         adapters = HfLlmOptions.model_validate(dict(setup.options)).adapters.values()
-        return [lack for one in (setup.model, *adapters) for lack in lacking(one)]
+        return [
+            *lacking(setup.model, "llm/hf", "config.json"),
+            *(lack for one in adapters for lack in lacking(one)),
+        ]
 
     async def load(self) -> None:
         await asyncio.to_thread(self._load)
@@ -184,7 +187,7 @@ class HfLlm(Component):
         if room < 1 or not ids:
             raise self._bad(
                 f"the prompt has {len(ids)} tokens, the context holds {options.context_tokens};"
-                " drop older turns or look at pictures less closely",
+                " shorten messages, leave older ones out, or look at pictures less closely",
                 "messages",
             )
         sampler = Sampler(

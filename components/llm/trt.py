@@ -59,7 +59,7 @@ class TrtLlm(PromptLlm):
             return ["llm/trt needs `model:`, a folder or hub id of a checkpoint"]
         options = TrtLlmOptions.model_validate(dict(setup.options))
         found = torch.cuda.device_count()
-        lacks = lacking(setup.model)
+        lacks = lacking(setup.model, "llm/trt", "config.json")
         if found < options.parallelism.gpus:
             lacks.append(f"llm/trt needs {options.parallelism.gpus} NVIDIA GPUs, {found} are here")
         return lacks

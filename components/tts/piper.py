@@ -51,7 +51,7 @@ class PiperTts(Speaker):
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
         model = setup.model or DEFAULT_MODEL
-        lacks = lacking(model)
+        lacks = lacking(model, "tts/piper")
         if lacks or not (model in CATALOGUE or Path(model).expanduser().exists()):
             return lacks
         try:

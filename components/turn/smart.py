@@ -71,7 +71,7 @@ class SmartTurn(TurnShell):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model or "smart-turn")
+        return lacking(setup.model or "smart-turn", "turn/smart")
 
     async def load(self) -> None:
         model = await asyncio.to_thread(self._load)

@@ -99,7 +99,7 @@ class SileroVad(Component):
 
     @classmethod
     def requirements(cls, setup: Setup) -> list[str]:
-        return lacking(setup.model or "silero-vad")
+        return lacking(setup.model or "silero-vad", "vad/silero")
 
     async def load(self) -> None:
         model = await asyncio.to_thread(self._load)

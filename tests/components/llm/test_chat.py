@@ -220,7 +220,7 @@ def test_logprobs_come_with_their_text() -> None:
         (
             {"type": "exceed_context_size_error", "code": 400, "n_prompt_tokens": 9, "n_ctx": 5},
             BadInput,
-            "9 tokens, the context holds 5",
+            "9 tokens, the context holds 5; shorten messages or leave",
         ),
     ],
 )

@@ -66,7 +66,7 @@ async def test_log_probabilities_are_the_models(model: tuple[Path, Any]) -> None
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (prompt("x" * 400), "the context holds 256"),
+        (prompt("x" * 400), "the context holds 256; shorten messages"),
         (prompt("x", schema={"type": "nonsense"}), "schema can't be held to"),
         (prompt("x", tools=(Tool("t"),), tool_choice="u"), "'u' is not a tool"),
         (Prompt((Message("user", "x", (ImagePart(b"", at=0),)),)), "reads no pictures"),
