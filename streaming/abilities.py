@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..components.errors import BadInput
 from ..components.frames import TextDelta, Transcript, Voice
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.version import Version
@@ -17,6 +18,17 @@ OPENAI_VOICES = frozenset(
 )
 """What clients of OpenAI's send, some without being asked."""
 DEFAULT = "default"
+
+
+class Unspoken(BadInput):
+    """The voice makes no sound of a text, as one that speaks English makes none of Chinese."""
+
+    def __init__(self, pipeline: str, param: str) -> None:
+        super().__init__(
+            f"the voice of {pipeline!r} makes no sound of this text; possible: words in a language"
+            " that it speaks",
+            param=param,
+        )
 
 
 def wished(name: str | None, speed: float) -> Voice:

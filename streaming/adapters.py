@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ..components.errors import BadInput
 from ..pipelines.pipeline import Pipeline
+from .needs import CHAT
 from .server import Server
 
 
@@ -43,8 +44,8 @@ def _named(server: Server, model: str) -> tuple[Pipeline, str | None]:
     name, colon, adapter = model.partition(":")
     if model not in server.pipelines:
         if colon and name in server.pipelines:
-            return server.find(name, accepts=["Prompt"]), adapter
+            return server.find(name, CHAT), adapter
         for pipeline in server.pipelines.values():
             if model in adapters_of(pipeline):
                 return pipeline, model
-    return server.find(model, accepts=["Prompt"]), None
+    return server.find(model, CHAT), None

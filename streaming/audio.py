@@ -21,6 +21,7 @@ from .audiorequest import AudioRequest, TranslationRequest, parse
 from .auth import Principal
 from .described import FILE, answers, body, fields
 from .hangup import while_connected
+from .needs import TRANSCRIPTION
 from .problems import errors, of_error
 from .references import references
 from .server import Server, principal_of, server_of
@@ -73,7 +74,7 @@ async def _answer(
         upload = form.file("file")
         speakers = await stack.enter_async_context(references(asked, folder))
         await asyncio.to_thread(probe, upload.path, upload.filename)
-        pipeline = server.find(asked.model, accepts=["MediaFile"], emits=["Segment"])
+        pipeline = server.find(asked.model, TRANSCRIPTION)
         file = MediaFile(str(upload.path), upload.filename, asked.options(speakers, task))
         run = pipeline.ask(file, key=asker.name, priority=asker.priority)
         if asked.stream:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..components.frames import Data, MediaFile, Segment
 from ..components.transcription import kind_of
+from .needs import TRANSCRIPTION
 
 if TYPE_CHECKING:
     from .auth import Principal
@@ -20,7 +21,7 @@ async def transcript_of(path: Path, server: Server, asker: Principal) -> str:
     Raises:
         BadInput: no pipeline here transcribes files, or there is no sound in it.
     """
-    pipeline = server.find(None, accepts=["MediaFile"], emits=["Segment"])
+    pipeline = server.find(None, TRANSCRIPTION)
     said: list[str] = []
     recording = MediaFile(str(path), "the recording")
     run = pipeline.ask(recording, key=asker.name, priority=asker.priority)

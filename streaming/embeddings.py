@@ -16,6 +16,7 @@ from ..components.frames import Embedding, Frame, TextInput
 from .auth import Principal
 from .described import answers
 from .hangup import while_connected
+from .needs import EMBEDDING
 from .server import Server, principal_of, server_of
 
 router = APIRouter()
@@ -74,7 +75,7 @@ async def embed(
     asker: Annotated[Principal, Depends(principal_of)],
 ) -> Response:
     """Embed texts; the vectors come in the order of the input. Hanging up stops the work."""
-    pipeline = server.find(body.model, accepts=["TextInput"], emits=["Embedding"])
+    pipeline = server.find(body.model, EMBEDDING)
     run = pipeline.ask(*body.frames(), key=asker.name, priority=asker.priority)
     found = await while_connected(request, gathered(run))
     tokens = sum(one.tokens for one in found)

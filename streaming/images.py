@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
 from ..components.errors import BadInput, ComponentFailed, MotetError
-from ..components.frames import Frame, Generate, Image, Progress, VideoClip
+from ..components.frames import Frame, Generate, Image, Progress
 from ..pipelines.pipeline import Pipeline
 from . import described
 from .auth import Principal
@@ -21,8 +21,9 @@ from .described import answers
 from .hangup import while_connected
 from .imagescoding import MEDIA_TYPES, as_base64, encoded
 from .imagesrequest import EditRequest, ImageRequest, from_form, validated
+from .needs import CLIPS, PICTURES
 from .problems import errors, of_error
-from .server import Server, principal_of, server_of, takes
+from .server import Server, meets, principal_of, server_of
 from .streamed import Streamed
 from .upload import Form, received
 
@@ -103,7 +104,7 @@ async def answer(
     event: str,
 ) -> Response:
     """The whole answer, or its stream."""
-    pipeline = chosen(server, body.model, clips=False)
+    pipeline = server.find(body.model, PICTURES)
     run = pipeline.ask(asked, key=asker.name, priority=asker.priority)
     if body.stream:
         first = await while_connected(request, anext(run, None))
@@ -118,25 +119,8 @@ async def answer(
 
 def makers(server: Server, *, clips: bool) -> list[Pipeline]:
     """The pipelines that answer `Generate` with clips, or those that answer with pictures."""
-    return [
-        pipeline
-        for pipeline in server.pipelines.values()
-        if takes(pipeline, ["Generate"])
-        and any(VideoClip in node.emits for node in pipeline.graph.nodes.values()) == clips
-    ]
-
-
-def chosen(server: Server, model: str | None, *, clips: bool) -> Pipeline:
-    """The one that `model` names, else the first, since clients send the names that they know.
-
-    Raises:
-        BadInput: there is none.
-    """
-    found = makers(server, clips=clips)
-    if not found:
-        what = "clips" if clips else "pictures"
-        raise BadInput(f"no pipeline of this server makes {what}", where="model", param="model")
-    return next((one for one in found if one.name == model), found[0])
+    need = CLIPS if clips else PICTURES
+    return [one for one in server.pipelines.values() if meets(one, need)]
 
 
 async def gathered(run: AsyncGenerator[Frame]) -> list[Image]:

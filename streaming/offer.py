@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from ..components.errors import BadInput
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.spec import ConversationSpec
 from ..pipelines.version import Version
 from .abilities import voices_of
+from .needs import CONVERSATION
 from .realtime.settings import Offer
 from .server import Server
 
 
 def pipeline_for(server: Server, model: str | None) -> Pipeline:
-    """The pipeline to converse with: the one that `model` names, else the first that can.
+    """The pipeline to converse with: the one that `model` names, else the best that can.
 
     Raises:
-        BadInput: none of the server's pipelines has a conversation.
+        BadInput: none has a conversation, or the one that is named.
     """
-    able = [p for p in server.pipelines.values() if p.graph.spec.conversation is not None]
-    if not able:
-        known = ", ".join(server.pipelines) or "none"
-        raise BadInput(
-            f"no pipeline of this server holds conversations; it serves: {known}",
-            where="model",
-            param="model",
-        )
-    return next((p for p in able if p.name == model), able[0])
+    return server.find(model, CONVERSATION)
 
 
 def offer_of(pipeline: Pipeline | Version) -> Offer:

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from fastapi import Request
 
-from ..components.errors import BadInput, Flaw, MotetError, SpecError, nearest
+from ..components.errors import BadInput, Flaw, MotetError, SpecError
 from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes import runtime_of
@@ -26,6 +26,7 @@ from .auth import (
 )
 from .ephemeral import EphemeralKeys, ephemeral_keys
 from .metrics import Metrics
+from .needs import Need
 from .origin import origin_allowed
 from .ratelimit import RateLimiter
 from .settings import Settings
@@ -125,41 +126,30 @@ class Server:
         self.rates.take(principal.name, principal.requests_per_minute, time.monotonic())
         return principal.asking(headers.get(PRIORITY_HEADER))
 
-    def find(
-        self, model: str | None, *, accepts: Sequence[str] = (), emits: Sequence[str] = ()
-    ) -> Pipeline:
+    def find(self, model: str | None, need: Need | None = None) -> Pipeline:
         """The pipeline that a client's `model` names. A name that is none of ours, since clients
-        send those that they know ("gpt-realtime", "whisper-1"), is the nearest that fits, else the
-        first that does.
-
-        `accepts` are names of frames of which the pipeline must take at least one, `emits` those of
-        which it must make one.
+        send those that they know ("gpt-realtime", "whisper-1"), is the nearest that does what is
+        needed, else the one that suits it best, the first of several.
 
         Raises:
-            BadInput: no pipeline here takes such frames, or the one that is named doesn't.
+            BadInput: nothing here does it, or the one that is named doesn't.
         """
-        fitting = {
-            name: pipeline
-            for name, pipeline in self.pipelines.items()
-            if (not accepts or takes(pipeline, accepts)) and (not emits or makes(pipeline, emits))
-        }
-        if not fitting:
+        served = self.pipelines
+        fitting = {name: one for name, one in served.items() if not need or meets(one, need)}
+        if need and not fitting:
+            raise BadInput(lacking(need), where="model", param="model")
+        if need and model in served and model not in fitting:
             raise BadInput(
-                f"no pipeline of this server {wanted(accepts, emits)};"
-                f" {nearest(model or '', list(self.pipelines))}",
+                f"{model!r} isn't a pipeline that {need.does}; possible: {', '.join(fitting)}",
                 where="model",
                 param="model",
             )
-        if model in self.pipelines and model not in fitting:
-            raise BadInput(
-                f"{model!r} isn't a pipeline that {wanted(accepts, emits)};"
-                f" possible: {', '.join(fitting)}",
-                where="model",
-                param="model",
-            )
+        if model in fitting:
+            return fitting[model]
         close = get_close_matches(model or "", list(fitting), n=1, cutoff=_NEAR)
-        name = model if model in fitting else (close or list(fitting))[0]
-        return fitting[name]
+        if close or not need:
+            return fitting[(close or list(fitting))[0]]
+        return min(fitting.values(), key=lambda one: unsuited(one, need))
 
 
 def check_names(graphs: Sequence[Graph]) -> None:
@@ -204,10 +194,26 @@ def makes(pipeline: Pipeline, frames: Sequence[str]) -> bool:
     return any(kind.__name__ in frames for node in nodes for kind in node.emits)
 
 
-def wanted(accepts: Sequence[str], emits: Sequence[str]) -> str:
-    """What was looked for, in words."""
-    said = [f"takes {' or '.join(accepts)}"] if accepts else []
-    return " and ".join([*said, *([f"makes {' or '.join(emits)}"] if emits else [])])
+def meets(pipeline: Pipeline, need: Need) -> bool:
+    """Whether a pipeline does what is needed."""
+    return (
+        (not need.accepts or takes(pipeline, need.accepts))
+        and (not need.emits or makes(pipeline, need.emits))
+        and not makes(pipeline, need.without)
+        and (not need.conversation or pipeline.graph.spec.conversation is not None)
+    )
+
+
+def unsuited(pipeline: Pipeline, need: Need) -> bool:
+    """Whether a pipeline that does what is needed is the worse choice for it."""
+    if need.conversation:
+        return not (takes(pipeline, ["Audio"]) and makes(pipeline, ["Audio"]))
+    return pipeline.graph.spec.conversation is not None
+
+
+def lacking(need: Need) -> str:
+    """What is said where nothing does what is needed."""
+    return f"nothing here {need.does}; serve `{need.ready}` too"
 
 
 def server_of(request: Request) -> Server:

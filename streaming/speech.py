@@ -14,17 +14,18 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from ..components.audio import to_float
-from ..components.errors import BadInput, ComponentFailed, MotetError
+from ..components.errors import BadInput, MotetError
 from ..components.frames import Audio, Frame, TextDelta
 from ..components.media_mix import Resampler
 from ..components.media_write import MEDIA_TYPES, AudioFormat, SpeechEncoder
+from .abilities import Unspoken, wished
 from .auth import Principal
 from .described import answers
 from .hangup import while_connected
+from .needs import SPEECH
 from .problems import of_error
 from .server import Server, principal_of, server_of
 from .streamed import Streamed
-from .voices import wished
 
 router = APIRouter()
 
@@ -68,21 +69,21 @@ async def speech(
     """Speak a text. The answer begins with the first clause; hanging up stops the work.
 
     Raises:
-        BadInput: the engine has no such voice, and OpenAI hasn't either.
+        BadInput: the engine has no such voice, and OpenAI hasn't either; or it can't say the text.
     """
     if body.instructions:
         raise BadInput(
             "no voice here follows instructions; leave it out, and choose `voice` and `speed`",
             param="instructions",
         )
-    pipeline = server.find(body.model, accepts=["TextDelta"])
+    pipeline = server.find(body.model, SPEECH)
     name = body.voice.id if isinstance(body.voice, VoiceId) else body.voice
     said = (wished(name, body.speed), TextDelta(body.input))
     run = pipeline.ask(*said, key=asker.name, priority=asker.priority)
     heard = _audio(run)
     first = await while_connected(request, anext(heard, None))
     if first is None:
-        raise ComponentFailed("it made no sound of this text", where=pipeline.name)
+        raise Unspoken(pipeline.name, "input")
     pieces = _encoded(first, heard, body.response_format)
     if body.stream_format == "sse":
         events = _events(pieces, body)

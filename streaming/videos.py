@@ -14,11 +14,12 @@ from fastapi.responses import FileResponse
 from . import described
 from .auth import Principal
 from .described import answers
-from .images import IMAGE_BYTES, chosen, json_of, makers, picture_of
+from .images import IMAGE_BYTES, json_of, makers, picture_of
 from .imagesrequest import from_form
 from .jobs.door import JobsDoor, has_jobs
+from .needs import CLIPS
 from .problems import errors
-from .server import Server, principal_of, server_of
+from .server import Server, lacking, principal_of, server_of
 from .upload import Form, received
 from .videosrequest import RemixRequest, VideoRequest
 from .videostasks import VideoTasks
@@ -41,10 +42,7 @@ async def store_of(request: Request, asker: Asker) -> VideoStore:
     """
     server = server_of(request)
     if not makers(server, clips=True):
-        known = ", ".join(server.pipelines) or "none"
-        raise NotFound(
-            f"no pipeline of this server makes clips; it serves: {known}", where="videos"
-        )
+        raise NotFound(lacking(CLIPS), where="videos")
     return await request.app.state.videos.store()
 
 
@@ -131,8 +129,8 @@ async def take(
     server: Server, store: VideoStore, asker: Principal, body: VideoRequest, image: bytes | None
 ) -> Json:
     """Hand a request to the store; what can't be read in it is told now."""
-    pipeline = chosen(server, body.model, clips=True)
-    body.frame(image)
+    pipeline = server.find(body.model, CLIPS)
+    pipeline.refuse(body.frame(image))
     return shape(await store.create(pipeline, asker, body, image))
 
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 
 from ..components.errors import BadInput, MotetError
-from ..components.frames import TextDelta, Voice
-from ..pipelines.pipeline import Pipeline
+from .abilities import voices_of
 from .auth import Principal
 from .problems import errors
 from .server import Server, principal_of, server_of
@@ -19,39 +18,10 @@ Ours = Annotated[Server, Depends(server_of)]
 Asker = Annotated[Principal, Depends(principal_of)]
 
 
-OPENAI_VOICES = frozenset(
-    (
-        *("alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx"),
-        *("sage", "shimmer", "verse"),
-    )
-)
-"""What clients of OpenAI's send, some without being asked."""
-DEFAULT = "default"
-
-
 class UnknownVoice(MotetError):
     """There is no such voice."""
 
     code = "not_found"
-
-
-def wished(name: str | None, speed: float) -> Voice:
-    """The voice that a client names: one that the engine has, or its default one for "default",
-    none, and the names of OpenAI's that it hasn't. The engine refuses all others.
-    """
-    wanted = None if name == DEFAULT else name
-    return Voice(wanted, speed, exact=wanted is not None and wanted not in OPENAI_VOICES)
-
-
-def voices_of(pipeline: Pipeline) -> list[str]:
-    """The voices of the pipeline's speaking component, the default one first, where it runs in
-    this process."""
-    component: Any = getattr(pipeline.runtime, "component", None)
-    for node in pipeline.graph.entries(TextDelta):
-        voices: Any = getattr(component(node), "voices", None) if component else None
-        if voices is not None:
-            return list(voices())
-    return []
 
 
 @router.get("/v1/audio/voices")

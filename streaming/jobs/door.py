@@ -54,8 +54,8 @@ def none_here(server: Server) -> NoJobs:
             where="jobs",
         )
     return NoJobs(
-        "no jobs are kept here: no pipeline of this server takes files or makes pictures or clips;"
-        f" it serves: {', '.join(server.pipelines) or 'none'}",
+        "no jobs are kept here: nothing here takes files or makes pictures or clips; serve"
+        " `transcribe`, `images` or `videos` too",
         where="jobs",
     )
 

@@ -34,7 +34,7 @@ def checked(pipeline: Pipeline, prompt: str, options: Mapping[str, Any]) -> Aske
             raise BadInput(f"{name}: jobs of prompts have no such option", param="options")
     kind = VideoRequest if makes(pipeline, ["VideoClip"]) else ImageRequest
     asked: Asked = validated(kind, {**options, "prompt": prompt})
-    asked.frame()
+    pipeline.refuse(asked.frame())
     return asked
 
 

@@ -14,6 +14,7 @@ from ...components.wire import riva_common_pb2 as common
 from ...components.wire.riva_asr_pb2_grpc import RivaSpeechRecognitionServicer
 from ...pipelines.pipeline import Pipeline
 from ..abilities import languages_of
+from ..needs import LIVE
 from .door import Door, opening
 from .riva_tts import encoding_of, id_of
 from .sound import Decoder, Format, audio_of, frames_of, unwrap
@@ -41,7 +42,7 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
         """A recording's transcript, a result for each utterance."""
         async with self._door.admit(context, "Riva Recognize") as caller:
             config = checked(request.config)
-            pipeline = self._door.server.find(config.model, accepts=["Audio"])
+            pipeline = self._door.server.find(config.model, LIVE)
             settings = settings_of(config, language_of(config, pipeline), partials=False)
             data, form = unwrap(request.audio, format_of(config))
             samples = Decoder(form).push(data)
@@ -73,7 +74,7 @@ class RivaRecognition(RivaSpeechRecognitionServicer):
             form = format_of(config) or Format(rate_hz=config.sample_rate_hertz or 16_000)
             heard = Heard()
             audio = heard.count(audio_of(chunks(request_iterator), form))
-            pipeline = self._door.server.find(config.model, accepts=["Audio"])
+            pipeline = self._door.server.find(config.model, LIVE)
             language = language_of(config, pipeline)
             settings = settings_of(config, language, partials=streaming.interim_results)
             async with aclosing(transcripts(pipeline, audio, settings, caller)) as lines:

@@ -13,7 +13,8 @@ from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.version import Version
-from ..abilities import voices_of, wished
+from ..abilities import Unspoken, voices_of, wished
+from ..needs import SPEECH
 from .door import Caller, Door
 from .sound import Encoder
 from .speech import speech, whole
@@ -40,7 +41,7 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
     ) -> riva.SynthesizeSpeechResponse:
         """A text as speech."""
         async with self._door.admit(context, "Riva Synthesize") as caller:
-            pipeline = self._door.server.find(None, accepts=["TextDelta"])
+            pipeline = self._door.server.find(None, SPEECH)
             most = self._door.server.settings.max_message_bytes
             echoed = 2 * len(request.text.encode())
             pieces = spoken(checked(request), pipeline, caller)
@@ -55,14 +56,22 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
         request_iterator: AsyncIterator[riva.SynthesizeSpeechRequest],
         context: Context,
     ) -> AsyncIterator[riva.SynthesizeSpeechResponse]:
-        """Texts as speech, in pieces as they are made; each text in its order."""
+        """Texts as speech, in pieces as they are made; each text in its order. One that makes no
+        sound, as a lone bracket, is passed over where others do."""
         async with self._door.admit(context, "Riva SynthesizeOnline") as caller:
-            pipeline = self._door.server.find(None, accepts=["TextDelta"])
+            pipeline = self._door.server.find(None, SPEECH)
             with pipeline.pick().held() as version:
+                heard, silent = False, None
                 async for request in request_iterator:
-                    async with aclosing(spoken(checked(request), version, caller)) as parts:
-                        async for part in parts:
-                            yield riva.SynthesizeSpeechResponse(audio=part, id=id_of(request))
+                    try:
+                        async with aclosing(spoken(checked(request), version, caller)) as parts:
+                            async for part in parts:
+                                heard = True
+                                yield riva.SynthesizeSpeechResponse(audio=part, id=id_of(request))
+                    except Unspoken as error:
+                        silent = error
+                if silent and not heard:
+                    raise silent
 
     async def GetRivaSynthesisConfig(
         self, request: riva.RivaSynthesisConfigRequest, context: Context

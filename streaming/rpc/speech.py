@@ -19,6 +19,7 @@ from ...components.frames import (
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.session import Session
 from ...pipelines.version import Version
+from ..abilities import Unspoken
 from .door import Caller
 
 _AROUND_BYTES = 1024
@@ -83,8 +84,10 @@ async def speech(
     """A text that comes in pieces, spoken: each clause as soon as it is whole.
 
     Raises:
+        Unspoken: the voice makes no sound of it.
         MotetError: what a component's fault stands for.
     """
+    heard = False
 
     async def feed(session: Session) -> None:
         await session.send(voice, turn=1)
@@ -97,11 +100,14 @@ async def speech(
         async with _beside(feed(session), session):
             async for turn, node, frame in session:
                 if isinstance(frame, Audio):
+                    heard = heard or len(frame.pcm) > 0
                     yield frame
                 elif isinstance(frame, Fault):
                     raise error_of(frame.code, frame.message, where=node)
                 elif isinstance(frame, End) and turn == 1:
-                    return
+                    break
+    if not heard:
+        raise Unspoken(pipeline.name, "text")
 
 
 @asynccontextmanager

@@ -26,6 +26,7 @@ from ...components.wire import motet_pb2 as pb
 from ...components.wire.codec import Codec
 from ...components.wire.motet_pb2_grpc import MotetServicer
 from ..abilities import wished
+from ..needs import CHAT, EMBEDDING, LIVE, MEDIA, SPEECH, Need
 from .door import Caller, Door, opening
 from .run import Reader, run_component, run_pipeline
 from .sound import Decoder, Encoder, Format, audio_of, frames_of, unwrap
@@ -117,7 +118,7 @@ class MotetService(MotetServicer):
         *,
         partials: bool,
     ) -> AsyncGenerator[Transcript]:
-        pipeline = self._door.server.find(config.model, accepts=["Audio"])
+        pipeline = self._door.server.find(config.model, LIVE)
         settings = TranscriptionSettings(
             language=config.language if config.HasField("language") else None,
             prompt=config.prompt if config.HasField("prompt") else None,
@@ -169,7 +170,7 @@ class MotetService(MotetServicer):
     async def _speech(
         self, config: pb.SynthesizeConfig, texts: AsyncIterator[str], caller: Caller
     ) -> AsyncGenerator[pb.SpeechChunk]:
-        pipeline = self._door.server.find(config.model, accepts=["TextDelta"])
+        pipeline = self._door.server.find(config.model, SPEECH)
         voice = voice_of(
             config.voice if config.HasField("voice") else None,
             config.speed if config.HasField("speed") else 1.0,
@@ -191,7 +192,7 @@ class MotetService(MotetServicer):
             message.prompt.CopyFrom(request.prompt)
             kinds = (TextDelta, ToolCall, Completed)
             prompt = self._codec.decode(message)
-            async with aclosing(self._ask(request.model, "Prompt", [prompt], caller)) as frames:
+            async with aclosing(self._ask(request.model, CHAT, [prompt], caller)) as frames:
                 async for frame in frames:
                     if isinstance(frame, kinds):
                         yield self._message(frame)
@@ -208,7 +209,7 @@ class MotetService(MotetServicer):
             inputs = [TextInput(text, index) for index, text in enumerate(request.texts)]
             found = [
                 frame
-                async for frame in self._ask(request.model, "TextInput", inputs, caller)
+                async for frame in self._ask(request.model, EMBEDDING, inputs, caller)
                 if isinstance(frame, Embedding)
             ]
             found.sort(key=lambda one: one.index)
@@ -223,7 +224,7 @@ class MotetService(MotetServicer):
             message.generate.CopyFrom(request.request)
             kinds = (Progress, Image, VideoClip)
             asked = self._codec.decode(message)
-            async with aclosing(self._ask(request.model, "Generate", [asked], caller)) as frames:
+            async with aclosing(self._ask(request.model, MEDIA, [asked], caller)) as frames:
                 async for frame in frames:
                     if isinstance(frame, kinds):
                         yield self._message(frame)
@@ -246,9 +247,9 @@ class MotetService(MotetServicer):
             )
 
     def _ask(
-        self, model: str, accepts: str, frames: list[Any], caller: Caller
+        self, model: str, need: Need, frames: list[Any], caller: Caller
     ) -> AsyncGenerator[Frame]:
-        pipeline = self._door.server.find(model, accepts=[accepts])
+        pipeline = self._door.server.find(model, need)
         return pipeline.ask(
             *frames,
             deadline_s=caller.deadline_s,

@@ -193,7 +193,7 @@ async def test_recordings_need_a_pipeline_that_hears(tmp_path: Path) -> None:
         body = {"messages": [{"role": "user", "content": [part]}]}
         answer = await http.post("/v1/chat/completions", json=body)
     assert answer.status_code == 400
-    assert "takes MediaFile and makes Segment" in answer.json()["error"]["message"]
+    assert "nothing here transcribes files" in answer.json()["error"]["message"]
 
 
 async def test_likeliest_tokens_and_picture_tokens_are_told(tmp_path: Path) -> None:

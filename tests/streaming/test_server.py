@@ -11,10 +11,13 @@ import yaml
 
 from motet.components.errors import BadInput, SpecError
 from motet.pipelines import build, load
-from motet.pipelines.spec import PipelineSpec
+from motet.pipelines.spec import ConversationSpec, PipelineSpec
 from motet.streaming.cli import main
+from motet.streaming.needs import CHAT, CONVERSATION, LIVE, SPEECH, TRANSCRIPTION, Need
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
+
+TEXTS = Need("takes texts", "embed", ("TextInput",))
 
 
 def server(**uses: str) -> Server:
@@ -39,15 +42,42 @@ def server(**uses: str) -> Server:
 )
 def test_a_name_is_ours_or_nearly_or_anybodys(model: str | None, name: str) -> None:
     made = server(echo="fakes:Echo", speaker="fakes:Flood", nothing="jobfakes:Nothing")
-    assert made.find(model, accepts=("TextInput",)).name == name
+    assert made.find(model, TEXTS).name == name
 
 
 def test_one_of_ours_that_cannot_do_it_is_not_replaced_in_silence() -> None:
     made = server(echo="fakes:Echo", nothing="jobfakes:Nothing")
-    with pytest.raises(BadInput, match=r"'nothing' isn't .* takes TextInput; possible: echo"):
-        made.find("nothing", accepts=("TextInput",))
-    with pytest.raises(BadInput, match=r"no pipeline of this server takes Audio"):
-        made.find("echo", accepts=("Audio",))
+    with pytest.raises(BadInput, match=r"'nothing' isn't .* takes texts; possible: echo"):
+        made.find("nothing", TEXTS)
+
+
+def test_what_nothing_here_does_is_told_with_what_does_it() -> None:
+    made = Server.make([load("voice")], Settings())
+    with pytest.raises(BadInput) as error:
+        made.find("voice", TRANSCRIPTION)
+    assert error.value.message == "nothing here transcribes files; serve `transcribe` too"
+
+
+@pytest.mark.parametrize("model", [None, "gpt-4o"])
+@pytest.mark.parametrize(
+    ("need", "best"),
+    [(CHAT, "chat"), (SPEECH, "speak"), (LIVE, "listen"), (CONVERSATION, "voice")],
+)
+def test_a_name_of_others_means_what_suits_the_door_best(
+    need: Need, best: str, model: str | None
+) -> None:
+    texts = load("chat").spec.model_copy(
+        update={"name": "texts", "conversation": ConversationSpec()}
+    )
+    listen = {
+        "name": "listen",
+        "nodes": {"asr": {"use": "asr/ct2"}},
+        "edges": ["input -> asr -> output"],
+    }
+    graphs = [build(texts), load("voice"), load("chat"), load("speak")]
+    made = Server.make([*graphs, build(PipelineSpec.model_validate(listen))], Settings())
+    assert made.find(model, need).name == best
+    assert made.find("voice", need).name == "voice"
 
 
 def test_a_name_that_stands_for_two_pipelines_is_refused(tmp_path: Path) -> None:

@@ -165,6 +165,25 @@ def test_faults_are_told_where_they_belong(client: OpenAI, address: str) -> None
     assert all(f"{name}: " in told_all for name in wrong)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"frames": 9}, "frames must be 1 to 8, got 9"),
+        ({"size": "8192x8192"}, "8192x8192 is more than"),
+    ],
+)
+def test_what_no_run_could_do_is_refused_before_it_waits(
+    address: str, asked: dict[str, object], said: str
+) -> None:
+    body = {"prompt": "a cat", **asked}
+    refused = httpx.post(f"{address}/v1/videos", json=body)
+    assert refused.status_code == 400
+    assert said in refused.json()["error"]["message"]
+    job = {"pipeline": "videos", "input": {"prompt": "a cat"}, "options": asked}
+    made = httpx.post(f"{address}/v1/jobs", json=job)
+    assert made.status_code == 404 or said in made.json()["error"]["message"]
+
+
 def test_clips_as_files_play_back_as_they_were(tmp_path: Path) -> None:
     ramp = np.linspace(0, 255, 48, dtype=np.uint8)
     clip = np.broadcast_to(ramp[None, None, :, None], (5, 33, 48, 3)).copy()

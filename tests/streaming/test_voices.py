@@ -15,8 +15,8 @@ from tonefake import Tone
 from motet.components.frames import Voice
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.abilities import OPENAI_VOICES
 from motet.streaming.rpc.typed import voice_of
-from motet.streaming.voices import OPENAI_VOICES
 
 
 @pytest.fixture(scope="module")

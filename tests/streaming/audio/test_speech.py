@@ -106,7 +106,13 @@ def test_speed_changes_the_length(client):
 
 @pytest.mark.parametrize(
     "options",
-    [{"input": ""}, {"speed": 9.0}, {"instructions": "whisper"}, {"response_format": "midi"}],
+    [
+        {"input": ""},
+        {"input": "你好"},
+        {"speed": 9.0},
+        {"instructions": "whisper"},
+        {"response_format": "midi"},
+    ],
 )
 def test_speech_refuses_what_it_cannot_do(client, options):
     body = {"model": "speak", "voice": "heart", "input": FOX, **options}

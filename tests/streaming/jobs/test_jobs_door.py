@@ -96,10 +96,10 @@ async def test_a_reload_opens_the_doors_of_what_it_brings(
             none = await http.get(path)
             assert none.status_code == 404
             assert "takes files or makes pictures or clips" in none.json()["error"]["message"]
-            assert "it serves: work" in none.json()["error"]["message"]
+            assert "serve `transcribe`, `images` or `videos` too" in none.json()["error"]["message"]
         refused = await http.post("/v1/videos", json=CLIP)
         assert refused.status_code == 404
-        assert "no pipeline of this server makes clips" in refused.json()["error"]["message"]
+        assert "nothing here makes clips" in refused.json()["error"]["message"]
         assert embedded == [], "nobody needs a database yet"
         await reload(http, tmp_path, FILM)
         assert (await video(http))["status"] == "completed"

@@ -90,6 +90,19 @@ async def test_encodings_of_speech_and_refusals() -> None:
             await stub.Synthesize(request)
 
 
+async def test_a_text_without_a_sound_is_the_callers_fault_but_costs_the_others_nothing() -> None:
+    said, silent = tts.SynthesizeSpeechRequest(text="a"), tts.SynthesizeSpeechRequest()
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_tts_pb2_grpc.RivaSpeechSynthesisStub(channel)
+        with pytest.raises(grpc.aio.AioRpcError, match="makes no sound") as error:
+            await stub.Synthesize(silent)
+        assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        with pytest.raises(grpc.aio.AioRpcError, match="makes no sound"):
+            [one async for one in stub.SynthesizeOnline(stream(silent, silent))]
+        got = [one async for one in stub.SynthesizeOnline(stream(silent, said, silent))]
+        assert [len(one.audio) for one in got] == [4800]
+
+
 @pytest.mark.parametrize(
     ("name", "voice"),
     [

@@ -127,6 +127,10 @@ async def test_errors_carry_status_code_and_when_to_retry() -> None:
         assert caught.value.code == "component_failed"
         with pytest.raises(BadInput, match=r"speed is 9\.0; possible"):
             await motet.synthesize("x", speed=9)
+        with pytest.raises(BadInput, match="makes no sound of this text"):
+            await motet.synthesize("")
+        with pytest.raises(BadInput, match="makes no sound of this text"):
+            [one async for one in motet.synthesize_stream(stream("", ""))]
         with pytest.raises(BadInput, match="must be a WAV file"):
             await motet.recognize(b"not audio at all")
         with pytest.raises(BadInput, match="a sample rate of 3"):
