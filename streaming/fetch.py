@@ -54,25 +54,31 @@ def guarded(*, allow_loopback: bool, timeout_s: float = 30.0) -> httpx.AsyncClie
     return httpx_ssrf_protection(client)
 
 
+def literal(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that a host is written as, None for names."""
+    try:
+        address = ip_address(host.rstrip("."))
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
 def is_here(host: str) -> bool:
     """Whether a host is this machine by its very name; what a name leads to is seen at the call."""
     name = host.lower().rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    try:
-        address = ip_address(name)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return (mapped or address).is_loopback or address.is_unspecified
+    address = literal(name)
+    return address is not None and (address.is_loopback or address.is_unspecified)
 
 
 def check_url(url: str, *, allow_loopback: bool, param: str = "url") -> httpx.URL:
-    """The URL, if its form is one that is ever called; the address is checked when it's called.
+    """The URL, if its form is one that is ever called; where a name leads is seen at the call.
 
     Raises:
         BadInput: not https (http only where loopback is allowed), no host, this machine though that
-            isn't allowed, or with credentials.
+            isn't allowed, an address that isn't public, or with credentials.
     """
     try:
         parsed = httpx.URL(url)
@@ -80,6 +86,9 @@ def check_url(url: str, *, allow_loopback: bool, param: str = "url") -> httpx.UR
         raise BadInput(f"{url!r:.200} is no URL: {error}", where=param, param=param) from error
     if is_here(parsed.host) and not allow_loopback:
         raise BadInput(f"{url!r:.200} is this machine; {HERE}", where=param, param=param)
+    address = literal(parsed.host)
+    if address is not None and not (address.is_global or is_here(parsed.host)):
+        raise BadInput(f"{url!r:.200}: the address is not a public one", where=param, param=param)
     schemes = ("https", "http") if allow_loopback else ("https",)
     if parsed.scheme not in schemes or not parsed.host:
         raise BadInput(

@@ -93,6 +93,19 @@ def test_whoever_names_this_machine_is_told_how_to_allow_it(url: str) -> None:
     assert check_url(url, allow_loopback=True)
 
 
+@pytest.mark.parametrize("allow", [False, True])
+@pytest.mark.parametrize(
+    "host",
+    ["10.0.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "[fd00::1]", "[::ffff:10.0.0.1]"],
+)
+def test_an_address_that_is_not_public_is_refused_before_it_is_called(
+    host: str, allow: bool
+) -> None:
+    with pytest.raises(BadInput, match="the address is not a public one"):
+        check_url(f"https://{host}/hook", allow_loopback=allow)
+    assert check_url("https://93.184.215.14/hook", allow_loopback=allow)
+
+
 async def test_a_name_that_leads_to_this_machine_says_so_when_it_is_called(local: Local) -> None:
     url = f"https://2130706433:{local.port}/"
     assert check_url(url, allow_loopback=False), "no form that one sees it by"
