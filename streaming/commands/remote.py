@@ -65,12 +65,14 @@ def ask(
     except httpx.HTTPError as error:
         raise ComponentFailed(f"no server answers: {error}; see --url", where=url) from error
     if answer.is_error:
-        raise refusal(answer, url)
+        raise refusal(answer, url, key=bool(parsed.key))
     return answer.json()
 
 
-def refusal(answer: httpx.Response, url: str) -> Exception:
-    """What a server's error stands for."""
+def refusal(answer: httpx.Response, url: str, *, key: bool) -> Exception:
+    """What a server's error stands for, to somebody who gave it a key or didn't."""
+    if answer.status_code == 401 and not key:
+        return error_of("invalid_api_key", f"{url} needs a key: --key KEY, or MOTET_API_KEY")
     try:
         error = answer.json()["error"]
         return error_of(str(error["code"]), str(error["message"]))

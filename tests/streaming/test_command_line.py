@@ -8,11 +8,16 @@ from typing import Any
 
 import httpx
 import pytest
+from serving import serving
 
 from motet.components.errors import MotetError
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
 from motet.streaming.cli import main, parser
 from motet.streaming.commands.remote import address
 from motet.streaming.jobs import command
+
+ECHO = {"name": "t", "nodes": {"n": {"use": "fakes:Echo"}}, "edges": ["input -> n -> output"]}
 
 
 def walk(command: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, Any]]:
@@ -142,7 +147,46 @@ def test_a_job_is_listed_with_what_it_is_about_and_why_it_failed(
     assert capsys.readouterr().out.rstrip("\n").endswith(end)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["jobs", "list", "--url", "host:1", "--key", "k"],
+        ["jobs", "--server", "host:1", "--key", "k", "list"],
+        ["jobs", "--url", "other:2", "get", "job_1", "--server", "host:1", "--key", "k"],
+    ],
+)
+def test_the_server_is_named_before_the_action_or_after_it(asked: list[str]) -> None:
+    parsed = parser().parse_args(asked)
+    assert (parsed.server, parsed.key) == ("http://host:1", "k")
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "101", "all"])
+def test_lists_of_no_length_are_refused(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["jobs", "list", f"--limit={limit}"])
+    assert ended.value.code == 2
+    assert f"possible: 1 to 100, got {limit}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", [["jobs", "list"], ["status"]])
+@pytest.mark.parametrize("key", [None, "wrong"])
+def test_where_a_key_is_needed_the_flag_for_it_is_named(
+    asked: list[str],
+    key: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("MOTET_API_KEY", raising=False)
+    graph = build(PipelineSpec.model_validate(ECHO))
+    with serving(graph, api_keys=("right",)) as url, pytest.raises(SystemExit) as ended:
+        main([*asked, "--url", url, *(["--key", key] if key else [])])
+    assert ended.value.code != 0
+    said = capsys.readouterr().err
+    assert ("--key KEY, or MOTET_API_KEY" in said) == (key is None)
+    assert ("the API key is unknown" in said) == (key is not None)
+
+
 def test_where_no_server_answers_the_flag_is_named() -> None:
     parsed = parser().parse_args(["jobs", "--server", "127.0.0.1:9", "list"])
-    with pytest.raises(MotetError, match=r"no server answers: .*; see --server"):
+    with pytest.raises(MotetError, match=r"no server answers.*; see --server"):
         command.run(parsed)
