@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...components.errors import BadInput
+from ...components.frames import MediaFile, Segment
 from ...components.transcription import parse_options
 from ...pipelines.pipeline import Pipeline
 from ..auth import Principal
@@ -24,6 +25,7 @@ from .queue import QUEUE, TASK
 from .requests import JobInput, JobRequest
 from .store import Job, Json, insert
 
+_READ_AS = {"url": "MediaFile", "path": "MediaFile", "text": "TextInput", "data": "Data"}
 _APART = {"prompt", "model", "input_reference"} | {"stream", "partial_images", "progress"}
 
 
@@ -61,20 +63,49 @@ async def sources(
     files = takes(pipeline, ["MediaFile"])
     if not files and (uploads or any(one.path or one.url for one in given)):
         raise BadInput(f"{asked.pipeline!r} takes no files", param="file" if uploads else "input")
-    # Options of files that aren't transcribed are for the component that opens them to judge.
-    if files and makes(pipeline, ["Data"]):
-        parse_options(asked.options)
-    elif asked.options and not files:
+    if files:
+        await asyncio.to_thread(_check_options, pipeline, asked.options)
+    elif asked.options:
         raise BadInput("this pipeline's jobs have no options", param="options")
-    for one in given:
-        if one.prompt is not None:
-            raise BadInput(f"{asked.pipeline!r} takes no prompts", param="input")
-        if one.path is not None:
-            await asyncio.to_thread(inputs.check_path, one.path)
-        if one.url is not None:
-            inputs.check_url(one.url)
+    await asyncio.to_thread(_check_inputs, asked, pipeline, inputs)
     named = [Source({"name": upload.filename}, asked.options, upload) for upload in uploads]
     return [*(Source(one.source(), asked.options) for one in given), *named]
+
+
+def _check_options(pipeline: Pipeline, options: Json) -> None:
+    """Refuse options of files that the pipeline can't follow. Blocks."""
+    if makes(pipeline, ["Data"]):
+        wanted = parse_options(options)
+        if wanted.known_speakers:
+            raise BadInput("known_speakers: jobs take no recordings of them", param="options")
+        if wanted.diarize and not _diarizes(pipeline):
+            raise BadInput(f"speakers: {pipeline.name!r} can't tell them apart", param="options")
+    pipeline.refuse(MediaFile("", options=options))
+
+
+def _diarizes(pipeline: Pipeline) -> bool:
+    nodes = pipeline.graph.nodes.values()
+    return any(Segment in node.accepts and Segment in node.emits for node in nodes)
+
+
+def _check_inputs(asked: JobRequest, pipeline: Pipeline, inputs: Inputs) -> None:
+    """Refuse inputs that nothing reads, that aren't there or allowed, each by its place. Blocks."""
+    taken = ["name", *(name for name, frame in _READ_AS.items() if takes(pipeline, [frame]))]
+    possible = ", ".join(taken[1:]) or "no job of it"
+    places = [("input", asked.input)] if asked.input else []
+    places += [(f"inputs[{place}]", one) for place, one in enumerate(asked.inputs)]
+    for place, one in places:
+        try:
+            if one.prompt is not None:
+                raise BadInput(f"{asked.pipeline!r} takes no prompts")
+            if unread := [name for name in one.model_fields_set if name not in taken]:
+                raise BadInput(f"{asked.pipeline!r} takes no {unread[0]}; possible: {possible}")
+            if one.path is not None:
+                inputs.check_path(one.path)
+            if one.url is not None:
+                inputs.check_url(one.url)
+        except BadInput as error:
+            raise BadInput(error.message, where=place, param=error.param or place) from error
 
 
 def _prompts(

@@ -45,8 +45,8 @@ async def test_paths_are_read_under_the_input_folder_only(http, tmp_path):
         assert got.status_code == 400, path
 
 
-async def test_a_url_that_points_inside_fails_the_job_without_a_call(http):
-    body = {"pipeline": "slow", "input": {"url": "https://10.0.0.8:9/a.wav"}}
+async def test_a_name_that_leads_inside_fails_the_job_without_a_call(http):
+    body = {"pipeline": "slow", "input": {"url": "https://167772168:9/a.wav"}}
     job = await ended(http, (await http.post("/v1/jobs", json=body)).json()["id"])
     assert job["state"] == "failed"
     assert "public" in job["error"]["message"]
@@ -61,6 +61,20 @@ async def test_a_url_that_points_inside_fails_the_job_without_a_call(http):
         ({"pipeline": "slow", "input": {"path": "a"}, "options": {"beans": 1}}, "beans"),
         ({"pipeline": "slow", "input": {"url": "ftp://x/y"}}, "scheme"),
         ({"pipeline": "nothing", "input": {"url": "https://x.org/y"}}, "takes no files"),
+        ({"pipeline": "slow", "inputs": [{"url": "https://x.org/y"}, {"url": "x"}]}, "inputs[1]"),
+        ({"pipeline": "slow", "inputs": [{"path": "none"}]}, "inputs[0]: 'none' isn't in"),
+        (
+            {"pipeline": "slow", "input": {"text": "x"}, "options": {"speakers": True}},
+            "'slow' can't tell them apart",
+        ),
+        (
+            {
+                "pipeline": "slow",
+                "input": {"text": "x"},
+                "options": {"known_speakers": {"x": "/etc/passwd"}},
+            },
+            "known_speakers",
+        ),
         ({"pipeline": "nothing", "input": {"data": 1}, "priority": 1000}, "priority"),
         ({"pipeline": "nothing", "input": {"data": 1}, "x": 1}, "x"),
     ],
