@@ -40,7 +40,9 @@ _PHRASES = frozenset(
     if line.strip()
 )
 _NOTE = re.compile(r"[\s.,!?…]*([\[(♪*].*[\])♪*]|♪+)[\s.,!?…]*", re.DOTALL)
-_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+)
 _MARKS = re.compile(r"[^\w\s]|_")
 
 
@@ -74,8 +76,9 @@ def normalized(text: str) -> str:
 
 def word_count(text: str) -> float:
     """Words; where they aren't parted by spaces, two characters count as one."""
-    characters = len(_UNSPACED.findall(text))
-    return len(_UNSPACED.sub(" ", text).split()) + characters / 2
+    plain = _MARKS.sub("", text)
+    characters = len(_UNSPACED.findall(plain))
+    return len(_UNSPACED.sub(" ", plain).split()) + characters / 2
 
 
 def is_note(text: str) -> bool:

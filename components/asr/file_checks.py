@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 
 from . import checks
@@ -34,23 +33,9 @@ class Judged:
     cut_off: bool = False
 
 
-def count_words(text: str) -> float:
-    """Words, also in scripts that put no spaces between them (about two characters a word)."""
-    dense = sum(1 for char in text if _unspaced(char))
-    words = sum(1 for word in text.split() if not all(_unspaced(char) for char in word))
-    return words + dense / 2
-
-
-def _unspaced(char: str) -> bool:
-    if char.isascii() or not unicodedata.category(char).startswith("L"):
-        return False
-    name = unicodedata.name(char, "")
-    return name.startswith(("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"))
-
-
 def faults(chunk: Judged, rules: CheckRules) -> tuple[str, ...]:
     """Names of the checks that the chunk fails, none if it is to be believed."""
-    words = count_words(chunk.text)
+    words = checks.word_count(chunk.text)
     wpm = words / max(chunk.speech_s, 0.5) * 60
     limits = checks.Limits(compression_ratio=rules.compression_ratio, logprob=rules.logprob)
     found = checks.flaws(chunk.text, logprob=chunk.logprob, at_limit=chunk.cut_off, limits=limits)

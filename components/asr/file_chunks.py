@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..frames import Samples
-from ..mel import FRAMES_PER_S
+from ..mel import FRAMES_PER_S, RATE_HZ
 from ..speech import WINDOW, SileroModel, Span, SpanFinder, SpanRules, SpeechStream
+from .requests import WINDOW_FRAMES
 
-RATE_HZ = 16_000
-WINDOW_FRAMES = 3000
 _FEWEST_FRAMES = 1000
 _TAIL_S = 2.0
 

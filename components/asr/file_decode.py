@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-import ctranslate2  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
 from ..audio import Floats, to_float
@@ -20,11 +19,12 @@ from ..heap import trim
 from ..mel import FRAMES_PER_S, log_mel
 from .checks import compression_ratio
 from .file_checks import CheckRules, Judged, faults, is_silence
-from .file_chunks import WINDOW_FRAMES, Chunk
+from .file_chunks import Chunk
 from .file_language import LanguageVote
 from .file_split import halves
 from .file_words import hold_to_speech, words_of
-from .whisper import Whisper
+from .requests import WINDOW_FRAMES
+from .whisper import Whisper, view
 
 _TOKENS_PER_S = 9
 _HOT = 0.4
@@ -169,7 +169,7 @@ class ChunkDecoder:
         ]
         limit = min(int(longest_s * _TOKENS_PER_S) + 12, 448 - len(prompts[0]))
         results = self._engine.model.generate(
-            _view(np.stack(encoded)),
+            view(np.stack(encoded)),
             prompts,
             beam_size=1 if ask.temperature else ask.beam_size,
             sampling_temperature=ask.temperature or 1.0,
@@ -190,15 +190,15 @@ class ChunkDecoder:
         if stop.is_set():
             raise Stopped
         mel = log_mel(to_float(chunk.pcm), mels=self._engine.mels, frames=frames)
-        return np.asarray(self._engine.model.encode(_view(mel[None]), to_cpu=True))[0]
+        return np.asarray(self._engine.model.encode(view(mel[None]), to_cpu=True))[0]
 
     def _languages(
         self, encoded: Sequence[Floats], chunks: Sequence[Chunk], vote: LanguageVote
     ) -> list[str]:
-        """One by one: what the decoder keeps of a whole batch's sound would be 170 MB."""
+        """One by one: what the decoder keeps of a whole batch's sound would be 125 MB (base)."""
         if vote.settled is not None:
             return [vote.settled] * len(chunks)
-        found = [self._engine.detect_languages(_view(one[None]))[0] for one in encoded]
+        found = [self._engine.detect_languages(view(one[None]))[0] for one in encoded]
         return vote.choose([dict(one) for one in found], [chunk.speech_s for chunk in chunks])
 
     def _read(self, chunk: Chunk, language: str, result: Any, ask: Ask, limit: int) -> ChunkText:
@@ -238,7 +238,7 @@ class ChunkDecoder:
     def _words(self, heard: Sequence[_Heard], language: str) -> list[list[Word]]:
         tokens = self._engine.tokens
         aligned = self._engine.model.align(
-            _view(np.stack([one.encoded for one in heard])),
+            view(np.stack([one.encoded for one in heard])),
             tokens.header(language, "transcribe", timestamps=False)[:-1],
             [list(one.result.tokens) for one in heard],
             [int(one.chunk.duration_s * FRAMES_PER_S) for one in heard],
@@ -253,10 +253,6 @@ class ChunkDecoder:
     def _finish(one: _Heard) -> ChunkText:
         words = hold_to_speech(one.result.words, one.chunk.spans_s)
         return replace(one.result, words=tuple(words), text=one.result.text.strip())
-
-
-def _view(values: Floats) -> Any:
-    return cast("Any", ctranslate2).StorageView.from_array(np.ascontiguousarray(values))
 
 
 def _judged(text: ChunkText, speech_s: float) -> Judged:

@@ -15,8 +15,9 @@ from typing import Any
 from ..base import Fellows
 from ..errors import BadInput, ComponentFailed
 from ..frames import Audio, Data, Frame
+from ..mel import RATE_HZ
 from ..transcription import kind_of
-from .file_chunks import RATE_HZ, Chunk
+from .file_chunks import Chunk
 from .file_decode import Ask, ChunkDecoder, ChunkText
 from .file_lanes import Lanes
 from .file_language import LanguageVote

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .file_chunks import RATE_HZ, Chunk
+from ..mel import RATE_HZ
+from .file_chunks import Chunk
 
 _STEP = RATE_HZ // 50
 _SHORTEST_S = 4.0

@@ -89,9 +89,9 @@ class Whisper(Engine):
         """
         mels = [log_mel(one.samples, mels=self.mels, frames=one.frames) for one in requests]
         if self._on_cpu:
-            done = [np.asarray(self.model.encode(_view(mel[None]))) for mel in mels]
-            return _view(np.concatenate(done))
-        return self.model.encode(_view(np.stack(mels)))
+            done = [np.asarray(self.model.encode(view(mel[None]))) for mel in mels]
+            return view(np.concatenate(done))
+        return self.model.encode(view(np.stack(mels)))
 
     def _languages(self, requests: Sequence[Request], encoded: Any) -> list[str]:
         known = [self.tokens.check_language(request.language) for request in requests]
@@ -156,7 +156,7 @@ class Whisper(Engine):
         )
 
 
-def _view(array: Floats) -> Any:
+def view(array: Floats) -> Any:
     """The array as CTranslate2 takes it: a view that keeps it alive."""
     storage = cast(Any, ctranslate2).StorageView
     return storage.from_array(np.ascontiguousarray(array))

@@ -14,13 +14,14 @@ from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
 from ..frames import MediaFile, Samples
 from ..media_read import MediaReader
+from ..mel import RATE_HZ
 from ..models import lacking
-from ..speech import SileroModel, Span, SpanFinder, SpanRules, SpeechStream, speech_model
+from ..speech import WINDOW, SileroModel, Span, SpanFinder, SpanRules, SpeechStream, speech_model
 from ..transcription import TranscribeOptions
 from .diarizer import Diarization, Diarizer
 from .label import names
 from .spectral import SpeakerCount, cluster
-from .turns import RATE_HZ, WindowRules, bounds, timeline
+from .turns import WindowRules, bounds, timeline
 from .vectors import unit, weights_path
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class _Windows:
         for span in spans:
             self._embed(span)
         since = self._finder.open_since
-        keep = (self._finder.place if since is None else since) * 512 - RATE_HZ
+        keep = (self._finder.place if since is None else since) * WINDOW - RATE_HZ
         if keep > self._base:
             self._pcm = self._pcm[keep - self._base :].copy()
             self._base = keep

@@ -98,9 +98,9 @@ class Diarizer(Component):
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
     ) -> asyncio.Future[Diarization]:
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._pool, self.listen, file, options, stop)
+        return loop.run_in_executor(self._pool, self._listen, file, options, stop)
 
-    def listen(
+    def _listen(
         self, file: MediaFile, options: TranscribeOptions, stop: threading.Event
     ) -> Diarization:
         """`diarize`, with the weights read before the first file."""

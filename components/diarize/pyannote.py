@@ -16,11 +16,12 @@ from ..base import Options, Setup
 from ..errors import BadInput, MissingRequirement
 from ..frames import MediaFile
 from ..media_read import MediaReader
+from ..mel import RATE_HZ
 from ..models import lacking
 from ..transcription import TranscribeOptions
 from .diarizer import Diarization, Diarizer
 from .label import names
-from .turns import RATE_HZ, Turn
+from .turns import Turn
 from .vectors import unit
 
 # Nothing about the files goes to anybody; pyannote.audio reads this when it is imported.

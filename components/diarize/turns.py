@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..frames import Word
+from ..mel import RATE_HZ
 from ..speech import WINDOW, Span
 
 Floats = NDArray[np.float32]
 
-RATE_HZ = 16_000
 _STEP_S = 0.02
 _PAD = 960
 

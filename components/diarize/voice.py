@@ -11,17 +11,14 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..frames import Samples
-from ..mel import filterbank
+from ..mel import FFT, HOP, RATE_HZ, filterbank
 from ..silero import as_floats
 from .vectors import unit, weights_path
 
 Floats = NDArray[np.float32]
 
-RATE_HZ = 16_000
 DIM = 256
 WINDOW_S = 1.6
-_FFT = 400
-_HOP = 160
 _BANDS = 40
 _FRAMES = 160
 _BATCH = 64
@@ -29,9 +26,9 @@ _BATCH = 64
 
 def mel_power(pcm: Samples | Floats) -> Floats:
     """Mel power of a signal, frames of 25 ms each 10 ms, centred: (1 + samples // 160, bands)."""
-    padded = np.pad(as_floats(pcm), _FFT // 2)
-    frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
-    taper = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(_FFT) / _FFT)).astype(np.float32)
+    padded = np.pad(as_floats(pcm), FFT // 2)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, FFT)[::HOP]
+    taper = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FFT) / FFT)).astype(np.float32)
     power = np.abs(np.fft.rfft(frames * taper, axis=1)) ** 2
     return (power @ filterbank(_BANDS).T).astype(np.float32)
 

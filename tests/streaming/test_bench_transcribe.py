@@ -56,9 +56,9 @@ def test_a_childs_peak_counts_even_when_it_is_over() -> None:
 @pytest.mark.parametrize(
     ("said", "heard", "language", "found"),
     [
-        ("Mr. Hale's colour,\ntwenty of 'em!", "mister hale's color 20 of them", "en", (0.0, 0)),
-        ("one two three four", "one three four", "en", (25.0, 1)),
-        ("one two three four", "one too three four five", "en", (50.0, 0)),
+        ("Mr. Hale's colour,\ntwenty of them!", "mister hale's color 20 of them", "en", (0.0, 0)),
+        ("the red fox ran", "the fox ran", "en", (25.0, 1)),
+        ("the red fox ran", "the read fox ran off", "en", (50.0, 0)),
         ("Die Farbe, grün!", "die farbe grün", "de", (0.0, 0)),
         ("er sagt color", "er sagt colour", "de", (33.33, 0)),
     ],

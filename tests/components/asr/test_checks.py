@@ -53,7 +53,18 @@ def test_each_flaw_has_its_name():
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [("", 0), ("Hello there.", 2), ("今日は天気", 2.5), ("MBC 뉴스", 2)]
+    ("text", "words"),
+    [
+        ("", 0),
+        ("Hello there.", 2),
+        ("Well - it's so.", 3),
+        ("今日は天気", 2.5),
+        ("今日は、天気。", 2.5),
+        ("hello世界", 2),
+        ("MBC 뉴스", 2),
+        ("สวัสดีครับ", 3.5),
+        ("សួស្តី", 1.5),
+    ],
 )
 def test_words_are_counted_where_there_are_no_spaces(text: str, words: float):
     assert word_count(text) == words
