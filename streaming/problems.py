@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 from typing_extensions import TypedDict  # pydantic reads typing's only from Python 3.12 on
 
 from ..components.errors import BadInput, MotetError, Overloaded
@@ -38,6 +39,7 @@ STATUS = {
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What an `OSError` says of a disk that is full, or full for us."""
 NO_SPACE = 507
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -124,7 +126,10 @@ def install(app: FastAPI) -> None:
     async def plain(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         assert isinstance(error, HTTPException)
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http_error")
-        return problem(error.status_code, f"{request.url.path}: {error.detail}", code)
+        answer = problem(error.status_code, f"{request.url.path}: {error.detail}", code)
+        if error.status_code == 405:
+            answer.headers["Allow"] = ", ".join(_methods(request))
+        return answer
 
     @app.exception_handler(HungUp)
     @app.exception_handler(ClientDisconnect)
@@ -144,6 +149,14 @@ def install(app: FastAPI) -> None:
     async def unknown(request: Request, error: Exception) -> JSONResponse:  # pyright: ignore[reportUnusedFunction]
         logger.exception("%s %r failed", request.method, request.url.path, exc_info=error)
         return problem(500, "an internal error; the server's log has it", "internal_error")
+
+
+def _methods(request: Request) -> list[str]:
+    """What can be done at this path, by any of the routes; files, which have none, can be read."""
+    asked = [(method, {**request.scope, "method": method}) for method in METHODS]
+    routes: list[BaseRoute] = request.app.routes
+    found = (m for m, scope in asked if any(one.matches(scope)[0] is Match.FULL for one in routes))
+    return list(found) or ["GET", "HEAD"]
 
 
 def _field(fault: Any) -> str:

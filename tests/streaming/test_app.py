@@ -95,6 +95,23 @@ async def test_unknown_paths_answer_in_the_same_shape(client: httpx.AsyncClient)
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/v1/videos", "GET, POST"),
+        ("POST", "/v1/models", "GET"),
+        ("PUT", "/v1/embeddings", "POST"),
+        ("POST", "/page/main.js", "GET, HEAD"),
+    ],
+)
+async def test_a_method_that_a_path_lacks_is_told_those_it_has(
+    client: httpx.AsyncClient, method: str, path: str, allowed: str
+) -> None:
+    answer = await client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
     ("content", "said"), [(b"", "a JSON body is needed"), (b"[]", "object"), (b"{bad", "JSON")]
 )
 async def test_a_body_that_is_none_is_told(
