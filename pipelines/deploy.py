@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -277,25 +277,3 @@ def manifests(
         for node in changed(graph, other):
             objects += node_objects(other, node)
     return [*objects, *gateway(naming), *watching(naming)]
-
-
-def render(objects: list[Object]) -> str:
-    """The objects as one YAML stream for `kubectl apply -f -`."""
-    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=100)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as people write them, and everything where it belongs."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """No anchors: what is the same in two places is written twice."""
-        del data
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return cast("Any", dumper).represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)

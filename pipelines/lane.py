@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from ..components.base import Context, closing
 from ..components.errors import ComponentFailed, MotetError
@@ -113,9 +114,12 @@ class Lane:
         label = f"{self._context.session_id} {name} {self.turn}"
         task = self._tasks[name] = self._group.create_task(self._drive(name, inbox), name=label)
         # A callback, since a task that is cancelled before its first step runs no `finally`.
-        task.add_done_callback(lambda _: self._finished(name, inbox))
+        task.add_done_callback(lambda done: self._finished(name, inbox, done))
 
-    def _finished(self, name: str, inbox: Channel[Frame]) -> None:
+    def _finished(self, name: str, inbox: Channel[Frame], task: asyncio.Task[None]) -> None:
+        with suppress(asyncio.CancelledError):
+            # Asked for, else it keeps its cancellation, and that all that ran, in a ring.
+            task.exception()
         inbox.close()
         self._done.add(name)
         self._settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from traceback import clear_frames
 from typing import Any
 
 from ..components.frames import Fault
@@ -65,8 +66,11 @@ async def converse(
                 group.create_task(leave(session.evicted, outgoing, "There is a new version."))
         except* Closed as closed:
             ended = [error for error in closed.exceptions if isinstance(error, Closed)]
-        except* Gone:
+            # Until Python 3.13 a group's frame holds what it raised, which holds the frame.
+            clear_frames(closed.__traceback__)
+        except* Gone as gone:
             ended = []
+            clear_frames(gone.__traceback__)
         finally:
             driver.close()
             observer.flush()

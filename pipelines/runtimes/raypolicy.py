@@ -26,7 +26,7 @@ class ScalePolicy:
     def __call__(self, context: Any) -> tuple[int, dict[str, Any]]:
         """The number of replicas that there should be; nothing is kept in Ray's state."""
         now_s = float(context.current_time or 0.0)
-        told = context.aggregated_metrics or {}
+        told: dict[str, dict[Any, float]] = context.aggregated_metrics or {}
         busy = busy_replicas(told.get(UTILISATION, {}).values())
         self._scaler.observe(now_s, float(context.total_num_requests), busy_replicas=busy)
         return self._scaler.desired(now_s, int(context.target_num_replicas)), {}

@@ -107,8 +107,9 @@ class RayServiceRuntime(RayRuntime):
         flaws = [
             Flaw(
                 f"nodes.{name}",
-                "a RayService deploys it, as it is; deploy it beside (`motet deploy ray --canary`)"
-                f" and name the application: --targets {name}=APPLICATION",
+                "a RayService deploys it, as it is; deploy the new one beside it (`motet deploy ray"
+                " --canary`), then begin a canary that names its application: motet canary start"
+                f" {graph.name} --targets {name}=APPLICATION",
             )
             for name, node in graph.nodes.items()
             if name not in targets and (fresh or name not in kept or kept[name].spec != node.spec)

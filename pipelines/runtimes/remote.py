@@ -97,7 +97,8 @@ class RemoteRuntime:
                 if old and getattr(old.spec, part) != getattr(graph.nodes[name].spec, part):
                     why = (
                         "its replicas run elsewhere, as they are; start some with the new file"
-                        f" beside them (`motet node`) and name them: --targets {name}=HOST:PORT"
+                        " beside them (`motet node`), then a canary that names them:"
+                        f" motet canary start {graph.name} --targets {name}=HOST:PORT"
                     )
                     flaws.append(Flaw(f"nodes.{name}.{part}", why))
         if flaws:

@@ -79,8 +79,9 @@ def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
 
 def run_kubernetes(parsed: argparse.Namespace) -> int:
     """Print the manifests."""
-    from ...pipelines.deploy import CANARYS_END, Naming, manifests, render
+    from ...pipelines.deploy import CANARYS_END, Naming, manifests
     from ...pipelines.deploycanary import guide
+    from ...pipelines.deploytext import render
 
     more = {"prometheus_url": parsed.prometheus_url} if parsed.prometheus_url else {}
     settings = settings_of(
@@ -102,9 +103,9 @@ def graphs(parsed: argparse.Namespace) -> tuple[Graph, Graph | None]:
 
 def run_ray(parsed: argparse.Namespace) -> int:
     """Print the manifests with a RayService."""
-    from ...pipelines.deploy import render
     from ...pipelines.deploycanary import guide
     from ...pipelines.deployray import CANARYS_END, application, ray_manifests
+    from ...pipelines.deploytext import render
 
     settings = settings_of(parsed)
     graph, canary = graphs(parsed)

@@ -12,7 +12,8 @@ from kubeschemas import validate
 
 from motet.components.errors import SpecError
 from motet.pipelines import Graph, build, parse
-from motet.pipelines.deploy import DeploySettings, manifests, render
+from motet.pipelines.deploy import DeploySettings, manifests
+from motet.pipelines.deploytext import render
 from motet.pipelines.scaling import BUSY
 from motet.pipelines.spec import PipelineSpec
 

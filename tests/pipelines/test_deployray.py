@@ -15,8 +15,9 @@ import yaml
 
 from motet.components.errors import SpecError
 from motet.pipelines import Graph, build
-from motet.pipelines.deploy import DeploySettings, render
+from motet.pipelines.deploy import DeploySettings
 from motet.pipelines.deployray import RAY_VERSION, ray_manifests
+from motet.pipelines.deploytext import render
 from motet.pipelines.spec import NodeSpec, PipelineSpec
 
 ROOT = Path(__file__).parents[2]

@@ -76,7 +76,7 @@ async def test_a_component_is_tried_beside_the_old_one_and_takes_over(
             async with httpx.AsyncClient(base_url=at, timeout=30) as http:
                 assert await said(http) == "Old."
                 assert await start() != 0
-                assert "name them: --targets llm=HOST:PORT" in capsys.readouterr().err
+                assert "motet canary start talk --targets llm=HOST:PORT" in capsys.readouterr().err
                 assert await start("--targets", f"llm={place}") != 0
                 assert "the pipeline file says" in capsys.readouterr().err
                 async with node(new, beside):
