@@ -51,10 +51,11 @@ class Router:
     def choose(
         self, replicas: Sequence[Replica], *, session: str = "", prefix: str = ""
     ) -> Replica | None:
-        """A ready replica with a free place; None when all are full."""
+        """A ready replica with a free place, a silent one last; None when all are full."""
         free = [one for one in replicas if one.state == "ready" and one.load < self._concurrency]
         if not free:
             return None
+        free = [one for one in free if not one.silent] or free
         adapter = prefix.rpartition("/")[0]
         chosen = self._home(free, f"session {session}") if session else None
         chosen = chosen or self._near(free, "prefix", prefix)

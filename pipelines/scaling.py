@@ -29,7 +29,8 @@ class Replica:
     """A replica as policy and router see it; `sessions` are the runs on it now, `elsewhere` those
     that others than this process have there.
 
-    `drain_by_s` is when a draining one is stopped whatever still runs on it.
+    `drain_by_s` is when a draining one is stopped whatever still runs on it. A `silent` one has not
+    been heard for a while, and may be stuck.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Replica:
     drain_by_s: float = math.inf
     version: str = "1"
     elsewhere: int = 0
+    silent: bool = False
 
     @property
     def load(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ...components.errors import ComponentFailed, MotetError
 
+MISSED_BEATS = 3
 DEFAULT_WINDOW = 16
 """Frames under way per direction of a call: 320 ms of speech in chunks of 20 ms."""
 
@@ -128,6 +129,10 @@ class Liveness:
     def said(self, now_s: float) -> None:
         """A packet went out."""
         self.said_s = now_s
+
+    def silent(self, now_s: float) -> bool:
+        """Whether several heartbeats have failed to come."""
+        return now_s - self.heard_s > MISSED_BEATS * self.interval_s
 
     def tick(self, now_s: float) -> bool:
         """Called every `interval_s`; True when a heartbeat is to be sent.

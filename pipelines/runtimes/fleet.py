@@ -49,6 +49,11 @@ class Remote:
         hello = self._hop.link.peer.hello
         return hello.component if hello else ""
 
+    @property
+    def silent(self) -> bool:
+        """See `Serving.silent`."""
+        return self._hop.link.silent
+
     def start(self) -> None:
         """Connect and watch in a task."""
         self._task = asyncio.create_task(self._live(), name=f"remote {self.name}")
@@ -99,6 +104,16 @@ class Remote:
         """As `motet status` shows it."""
         return ReplicaStatus(self.name, state, sessions, self.load_s)
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left of the connection."""
+        return self._task is None or self._task.done()
+
+    async def settled(self) -> None:
+        """Wait until nothing is left of a connection that is gone."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
     async def close(self) -> None:
         """Close the connection."""
         if self._task is not None:
@@ -125,7 +140,7 @@ class Fleet(Placing[Remote]):
         self.target = target
         self._host, _, self._port = target.rpartition(":")
         self._tls = replace(tls, name=self._host) if tls is not None else None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._leaving: set[Remote] = set()
         self._first = asyncio.Event()
         self._why = ""
 
@@ -135,6 +150,7 @@ class Fleet(Placing[Remote]):
             for address in await self._addresses():
                 if address not in self.replicas:
                     self._connect(address)
+            self._leaving = {one for one in self._leaving if not one.closed}
             self.poke.clear()
             try:
                 async with asyncio.timeout(LOOK_S):
@@ -171,6 +187,7 @@ class Fleet(Placing[Remote]):
             remote.draining.set()
         else:
             del self.replicas[remote.name]
+            self._leaving.add(remote)
             self._why = str(remote.error or "the last one closed the connection")
             self.pool.lost(remote.name, clock_s(), expected=True)
 
@@ -213,4 +230,5 @@ class Fleet(Placing[Remote]):
         await self._rest()
         self.fail_waiting(ComponentFailed("the server is stopping", where=self.node.name))
         replicas, self.replicas = list(self.replicas.values()), {}
+        await asyncio.gather(*(one.settled() for one in self._leaving))
         await asyncio.gather(*(remote.close() for remote in replicas))

@@ -94,6 +94,11 @@ class Link:
         self._said_goodbye = False
         self._liveness = Liveness(self.settings.heartbeat_s, self.settings.patience_s)
 
+    @property
+    def silent(self) -> bool:
+        """Whether the peer should have been heard by now."""
+        return self._liveness.silent(time.monotonic())
+
     def push(self, packet: bytes, *, control: bool = False) -> None:
         """Queue one serialized packet; control packets overtake frames."""
         if self.closed is None:

@@ -35,6 +35,11 @@ class Serving(Protocol):
         """How busy it says it is."""
         ...
 
+    @property
+    def silent(self) -> bool:
+        """Whether it should have been heard by now."""
+        ...
+
     def call(
         self, node: str, frames: AsyncIterator[Frame], context: Context, window: int
     ) -> AsyncIterator[Frame]:
@@ -134,6 +139,8 @@ class Placing(ABC, Generic[One]):
         )
         if not wait and (len(self.pool.queue) or not self.pool.has_room(beside)):
             raise Overloaded("no place is free now", where=self.node.name)
+        for name, one in self.pool.replicas.items():
+            one.silent = name in self.replicas and self.replicas[name].silent
         if not self.pool.ask(ticket, clock_s()):
             await self._wait(ticket, context)
         try:

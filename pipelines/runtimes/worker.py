@@ -170,6 +170,11 @@ class Worker:
                 ) from error
             raise
 
+    @property
+    def silent(self) -> bool:
+        """See `Serving.silent`."""
+        return self._hop.link.silent
+
     def drain(self) -> None:
         """Let it finish what runs, then exit."""
         if self.state != "gone":

@@ -44,6 +44,16 @@ def test_runs_spread_over_the_replicas_with_fewest() -> None:
     assert not one.ask(Ticket(), 1)
 
 
+def test_a_silent_replica_gets_runs_only_when_no_other_has_room() -> None:
+    one = pool(least=2)
+    grow(one, 0)
+    home, other = one.replicas.values()
+    home.silent = True
+    tickets = [Ticket(session="s") for _ in range(3)]
+    assert all(one.ask(ticket, 1) for ticket in tickets)
+    assert [ticket.replica for ticket in tickets] == [other.id, other.id, home.id]
+
+
 def test_a_new_replica_takes_queued_work_at_once() -> None:
     one = pool(least=0, most=1)
     waiting = [Ticket(session=str(number)) for number in range(3)]

@@ -73,6 +73,7 @@ def test_a_silent_peer_is_given_up_and_a_talking_one_is_not() -> None:
         liveness.heard(100.0 + second - 0.5)
         liveness.tick(100.0 + second)
     now = 119.0
+    assert [liveness.silent(118.5 + late_s) for late_s in (1.0, 3.0, 3.1)] == [False, False, True]
     with pytest.raises(ComponentFailed, match=r"said nothing for 5\.5 s"):
         while True:
             now += 1.0

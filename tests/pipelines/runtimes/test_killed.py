@@ -26,11 +26,11 @@ CLIENTS = 4
 NODES = ("first", "second")
 
 
-def made() -> WorkersRuntime:
+def made(*, heartbeat_s: float = 0.2) -> WorkersRuntime:
     scale = {"min_replicas": 2, "max_replicas": 2, "concurrency": 8}
     nodes = {name: {"use": "workerfakes:Pass", "scale": scale} for name in NODES}
     spec = {"name": "t", "nodes": nodes, "edges": ["input -> first -> second -> output"]}
-    link = LinkSettings(heartbeat_s=0.2, patience_s=10.0)
+    link = LinkSettings(heartbeat_s=heartbeat_s, patience_s=10.0)
     return WorkersRuntime(build(PipelineSpec.model_validate(spec)), link=link, drain_s=1.0)
 
 
@@ -113,6 +113,25 @@ async def test_nothing_is_lost_but_what_ran_on_the_replica_that_died() -> None:
     assert {code for code, _ in faults} <= {"component_failed"}
     assert all("is gone" in message for _, message in faults)
     assert len(faults) <= CLIENTS * 4, "at most one request of each client a kill"
+
+
+async def test_what_is_stopped_gets_nothing_new_while_another_answers() -> None:
+    """So a conversation's next turn goes elsewhere long before its replica is given up."""
+    runtime = made(heartbeat_s=1.0)
+    async with Pipeline(runtime.graph, runtime) as pipeline, pipeline.session() as session:
+        await until(lambda: ready(runtime) == [2, 2])
+
+        async def path(number: int) -> list[int]:
+            session.start(number, TextInput("x"))
+            found = [(await anext(session))[2] for _ in range(2)]
+            assert isinstance(found[0], Data), found
+            return found[0].value["path"]
+
+        home, _ = await path(1)
+        os.kill(home, signal.SIGSTOP)
+        crew = runtime._crews["first"]
+        await until(lambda: [one.silent for one in crew.replicas.values()].count(True) == 1)
+        assert home not in {(await path(number))[0] for number in range(2, 6)}
 
 
 PARENT = textwrap.dedent(
