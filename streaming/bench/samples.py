@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ...components.errors import BadInput
@@ -26,6 +27,12 @@ TEXTS: dict[type[Frame], tuple[str, ...]] = {
 }
 """Ours, by the frame that is made of them; the first that a pipeline takes is sent."""
 
+MAKERS: dict[type[Frame], Callable[[str], Frame]] = {
+    Generate: Generate,
+    TextInput: TextInput,
+    TextDelta: TextDelta,
+}
+
 HELP = (
     "Each turn is one frame, of the first sort that the pipeline takes: "
     + "; ".join(f"{kind.__name__} ({', '.join(map(repr, texts))})" for kind, texts in TEXTS.items())
@@ -49,8 +56,8 @@ def samples_of(graph: Graph, lines: Path | None = None) -> list[Frame]:
 
 
 def _frame(graph: Graph, kind: type[Frame], text: str) -> Frame:
-    if kind is not Prompt:
-        return kind(text)
+    if kind in MAKERS:
+        return MAKERS[kind](text)
     said, talk = Message("user", text), graph.spec.conversation
     if talk is None:
         return Prompt((said,))

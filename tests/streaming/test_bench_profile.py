@@ -57,7 +57,7 @@ async def test_a_node_that_waits_uses_no_core_and_one_that_works_does() -> None:
     )
     found = await measure(made, samples_of(made), turns=5, levels=[1])
     llm, busy = (statistics.mean(r.cpu_s for r in found.nodes[n].runs) for n in ("llm", "busy"))
-    assert busy >= 0.03
+    assert busy >= 0.05, "what it uses when idle is taken off"
     assert llm < busy / 2
 
 
@@ -98,7 +98,7 @@ def test_what_a_node_needs_of_the_one_before() -> None:
 
 
 class Busy(Component):
-    """Keeps a core busy for 30 ms."""
+    """Keeps a core busy for 100 ms."""
 
     accepts = (TextDelta,)
     emits = (TextDelta,)
@@ -106,7 +106,7 @@ class Busy(Component):
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for _ in frames:
             pass
-        until_s = time.thread_time() + 0.03
+        until_s = time.thread_time() + 0.1
         while time.thread_time() < until_s:
             pass
         yield TextDelta("done")
