@@ -3,6 +3,7 @@
 import { authorization } from "./voice/client.js";
 import { el } from "./dom.js";
 import * as create from "./views/create.js";
+import * as key from "./views/key.js";
 import * as talk from "./views/talk.js";
 import * as transcribe from "./views/transcribe.js";
 import * as watch from "./views/watch.js";
@@ -11,10 +12,11 @@ import * as watch from "./views/watch.js";
 // where `place` is {main, tools, pipelines}. A new one is added to this list.
 const VIEWS = [talk, transcribe, create, watch];
 
-/** The pipelines that the server runs; empty where it won't say (it may want a key first). */
+/** The pipelines that the server runs; empty where it won't say, null where it wants a key first. */
 async function pipelines() {
   try {
     const answer = await fetch("/v1/status", { headers: authorization() });
+    if (answer.status === 401) return null;
     return answer.ok ? (await answer.json()).pipelines : [];
   } catch {
     return [];
@@ -38,13 +40,13 @@ function navigation(views, current) {
 async function start() {
   const main = document.getElementById("main");
   const tools = document.getElementById("tools");
-  let known = [];
+  let known = null;
   let views = [];
   let view = null;
   let unmount = () => {};
   const look = async () => {
     known = await pipelines();
-    views = VIEWS.filter((one) => one.applies(known));
+    views = known === null ? [key] : VIEWS.filter((one) => one.applies(known));
     if (views.length === 0) views.push(VIEWS[0]);
   };
   const show = () => {
@@ -57,10 +59,15 @@ async function start() {
     unmount = view.mount({ main, tools, pipelines: known });
   };
   window.addEventListener("hashchange", () => location.hash !== "#main" && show());
+  // A view that is at work asks for the key itself, and keeps what it shows until one is accepted.
   window.addEventListener("motet-key", async () => {
     await look();
-    if (known.length > 0 && !views.includes(view)) show();
-    else navigation(views, view);
+    if (view === key || (known && !views.includes(view))) show();
+    else if (known) navigation(views, view);
+  });
+  window.addEventListener("motet-locked", async () => {
+    await look();
+    show();
   });
   await look();
   show();

@@ -157,9 +157,16 @@ async def test_says_that_a_microphone_needs_a_secure_page(browser: Browser, addr
 async def test_once_the_key_is_given_what_is_served_is_shown(browser: Browser) -> None:
     text = "name: p\nnodes: {echo: {use: 'fakes:Echo'}}\nedges: [input -> echo -> output]\n"
     with serving(parse(text), api_keys=("mk-right",)) as url:
-        page = (await visit(browser, url)).page
-        await page.fill(".typing input", "Hello?")
-        await page.press(".typing input", "Enter")
-        await page.fill(".problem input", "mk-right")
-        await page.press(".problem input", "Enter")
+        page = (await visit(browser, url, view="key")).page
+        await page.get_by_role("heading", name="This server asks for a key.").wait_for()
+        assert await page.locator("#views a").all_inner_texts() == ["Key"]
+        assert await page.evaluate(CONTRAST) == []
+        await page.get_by_label("API key").fill("mk-wrong")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="That key was not accepted.").wait_for()
+        await page.get_by_label("API key").fill("mk-right")
+        await page.keyboard.press("Enter")
         await page.wait_for_selector(".watch-view")
+        await page.get_by_text("built in").wait_for()
+        await page.evaluate("sessionStorage.clear()")
+        await page.wait_for_selector(".key-view")

@@ -238,7 +238,11 @@ async def test_a_key_is_asked_for_kept_for_the_tab_and_used(chromium: str, tmp_p
         serving(scripted_voice(address, tmp_path), api_keys=("mk-right",)) as url,
     ):
         async with browsing(chromium) as browser:
-            page = (await visit(browser, url)).page
+            page = (await visit(browser, url, view="key")).page
+            await page.get_by_label("API key").fill("mk-right")
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector(".talk-view")
+            await page.evaluate("sessionStorage.clear()")
             await page.fill(".typing input", "Hello?")
             await page.press(".typing input", "Enter")
             for key, then in (("mk-wrong", "That key was not accepted"), ("mk-right", "")):

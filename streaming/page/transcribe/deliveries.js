@@ -9,7 +9,7 @@ const time = (text) => new Date(text).toLocaleTimeString("en-GB");
 
 export class Deliveries {
   constructor() {
-    this.button = el("button", { type: "button", class: "quiet", "aria-label": "Webhooks", on: { click: () => this.open() } }, icon("webhook"));
+    this.button = el("button", { type: "button", class: "plain-button", on: { click: () => this.open() } }, "Webhooks");
     this.endpoints = el("ul", { class: "endpoints" });
     this.list = el("ol", { class: "deliveries" });
     this.said = el("p", { class: "said-once", role: "status" });

@@ -8,9 +8,11 @@ import { FORMATS } from "./server.js";
 const TONES = 6;
 
 export class Transcript {
-  /** `onDownload(recording, format)` fetches and saves; it rejects with what went wrong. */
-  constructor({ onDownload }) {
+  /** `onDownload(recording, format)` fetches and saves; it rejects with what went wrong. `onList()`
+   *  is for screens so narrow that the list of recordings lies below the text. */
+  constructor({ onDownload, onList }) {
     this.onDownload = onDownload;
+    this.list = el("button", { type: "button", class: "plain-button to-list", on: { click: onList } }, "All recordings");
     this.title = el("h1", {});
     this.about = el("p", { class: "about" });
     this.bar = el("progress", { class: "bar", max: 1, "aria-label": "Progress" });
@@ -21,7 +23,7 @@ export class Transcript {
     this.legend = el("ul", { class: "speakers", "aria-label": "Speakers" });
     this.text = el("div", { class: "paragraphs" });
     this.saves = el("div", { class: "saves", role: "group", "aria-label": "Download" });
-    this.node = el("article", { class: "transcript" }, this.title, this.about, this.bar, this.player.node, this.legend, this.saves, this.text);
+    this.node = el("article", { class: "transcript" }, this.list, this.title, this.about, this.bar, this.player.node, this.legend, this.saves, this.text);
     this.text.addEventListener("click", ({ target }) => this.clicked(target));
     this.made();
   }

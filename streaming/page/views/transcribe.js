@@ -56,7 +56,10 @@ class TranscribeView {
     this.list = el("ol", { class: "recordings", "aria-label": "Recordings" });
     this.problem = el("p", { class: "bad", role: "alert" });
     this.side = el("div", { class: "side" }, this.intro, el("div", { class: "ask" }, this.choose, this.options.node), this.problem, this.list);
-    this.transcript = new Transcript({ onDownload: (recording, format) => this.download(recording, format) });
+    this.transcript = new Transcript({
+      onDownload: (recording, format) => this.download(recording, format),
+      onList: () => this.side.scrollIntoView({ behavior: "smooth" }),
+    });
     this.live = el("p", { class: "unseen", "aria-live": "polite" });
     this.root = el("div", { class: "transcribe-view empty" }, this.side, this.transcript.node, this.input, this.live);
     main.append(this.root);

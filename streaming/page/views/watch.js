@@ -1,7 +1,7 @@
 // The watch view: every pipeline's graph as it works, read once a second while it is looked at.
 
 import { el } from "../dom.js";
-import { authorization, storedKey } from "../voice/client.js";
+import { authorization } from "../voice/client.js";
 import { parse } from "../watch/metrics.js";
 import { PipelineView, shapeOf } from "../watch/pipeline.js";
 
@@ -55,10 +55,9 @@ class WatchView {
     this.last = null;
     this.heading = el("h1", {}, "Looking.");
     this.text = el("p", { class: "lead" });
-    this.problem = el("div", { class: "problem", role: "alert", hidden: true });
     this.live = el("p", { class: "unseen", "aria-live": "polite" });
     this.list = el("div", {});
-    this.root = el("div", { class: "watch-view" }, el("header", { class: "watch-head" }, this.heading, this.text), this.problem, this.list, this.live);
+    this.root = el("div", { class: "watch-view" }, el("header", { class: "watch-head" }, this.heading, this.text), this.list, this.live);
     main.append(this.root);
     this.wake = () => (document.hidden ? clearTimeout(this.timer) : this.poll());
     document.addEventListener("visibilitychange", this.wake);
@@ -72,7 +71,7 @@ class WatchView {
     try {
       const options = { headers: authorization(), cache: "no-store", signal: request.signal };
       const [status, metrics] = await Promise.all([fetch("/v1/status", options), fetch("/metrics", options)]);
-      if (status.status === 401 || status.status === 403) return this.askKey();
+      if (status.status === 401) return window.dispatchEvent(new Event("motet-locked"));
       if (!status.ok) throw new Error(`HTTP ${status.status}`);
       this.show(await status.json(), parse(metrics.ok ? await metrics.text() : ""));
     } catch (error) {
@@ -84,7 +83,6 @@ class WatchView {
 
   show(status, samples) {
     const atS = performance.now() / 1000;
-    this.problem.hidden = true;
     this.root.classList.remove("stale");
     [this.heading.textContent, this.text.textContent] = summary(status);
     for (const pipeline of status.pipelines) {
@@ -112,23 +110,6 @@ class WatchView {
     this.root.classList.add("stale");
     this.heading.textContent = "No answer.";
     this.text.textContent = `The server can't be reached (${error.message}). Trying again every second; what stands below is how it was.`;
-  }
-
-  askKey() {
-    const wrong = storedKey.get() !== "";
-    const key = el("input", { type: "password", "aria-label": "API key", autocomplete: "off" });
-    const submit = (event) => {
-      event.preventDefault();
-      storedKey.set(key.value.trim());
-      this.poll();
-    };
-    this.problem.replaceChildren(
-      el("h2", {}, wrong ? "That key was not accepted" : "This server asks for a key"),
-      el("p", {}, "It stays in this tab and is forgotten when you close it."),
-      el("form", { on: { submit } }, key, el("button", { type: "submit", class: "solid" }, "Use this key")),
-    );
-    this.problem.hidden = false;
-    key.focus();
   }
 
   close() {

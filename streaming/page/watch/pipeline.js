@@ -42,7 +42,7 @@ function cells(status, faults) {
   const versions = [...new Set(replicas.map(({ version }) => version))];
   return [
     status.node,
-    status.model || "own",
+    status.model || "built in",
     `${ready.length} ${range}`,
     String(status.active),
     `${status.queued} of ${status.queue_bound}`,
