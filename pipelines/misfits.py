@@ -48,13 +48,19 @@ def place_of(one: ErrorDetails, value: Any) -> Place:
     """Where in `value` it is, without the names of types that pydantic puts in between."""
     place: list[str | int] = []
     for part in one["loc"]:
-        listed = isinstance(value, list) and isinstance(part, int)
-        if listed or (isinstance(value, dict) and part in value):
+        if holds(value, part):
             value = value[part]
         elif one["type"] != "missing" or part != one["loc"][-1]:
             continue
         place.append(part)
     return tuple(place)
+
+
+def holds(value: Any, part: str | int) -> bool:
+    """Whether a step of pydantic's is a key or an index of this value, not a type's name."""
+    if isinstance(value, list):
+        return isinstance(part, int)
+    return isinstance(value, dict) and part in value
 
 
 def names_type(one: ErrorDetails, place: Place) -> bool:

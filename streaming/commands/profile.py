@@ -19,7 +19,7 @@ TURNS = 40
 
 def add_profile(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet bench profile`."""
-    command.description = HELP
+    command.epilog = HELP
     command.add_argument("file", metavar="FILE", help="pipeline file")
     command.add_argument("--inputs", type=Path, help="text file; each line is sent as a turn")
     command.add_argument("--out", type=Path, required=True, help="where the profile goes")
@@ -51,7 +51,7 @@ def run_profile(parsed: argparse.Namespace) -> int:
 
 def add_comparison(command: argparse.ArgumentParser) -> None:
     """Arguments of `motet bench plan`."""
-    command.description = HELP
+    command.epilog = HELP
     command.add_argument(
         "file",
         metavar="FILE",

@@ -74,11 +74,11 @@ async def test_pages_come_as_their_text_and_faults_as_their_reason(
 
 async def test_a_files_options_are_honoured_or_refused(http: httpx.AsyncClient) -> None:
     file = text_pdf("a page that has letters", "and another such page")
-    for options, words in (
-        ('{"max_pages": 1}', "2 pages; 1 to 1 are read"),
-        ('{"language": "de"}', "known options: dpi, max_pages"),
-    ):
-        (job_id,) = await submit(http, file, options=options)
-        job = await ended(http, job_id)
-        assert job["state"] == "failed"
-        assert words in job["error"]["message"]
+    (job_id,) = await submit(http, file, options='{"max_pages": 1}')
+    job = await ended(http, job_id)
+    assert job["state"] == "failed"
+    assert "2 pages; 1 to 1 are read" in job["error"]["message"]
+    form = {"request": '{"pipeline": "pages", "options": {"language": "de"}}'}
+    refused = await http.post("/v1/jobs", files=[("file", ("a.pdf", file))], data=form)
+    assert refused.status_code == 400
+    assert "known options: dpi, max_pages" in refused.json()["error"]["message"]
