@@ -63,5 +63,7 @@ def test_a_childs_peak_counts_even_when_it_is_over() -> None:
         ("er sagt color", "er sagt colour", "de", (33.33, 0)),
     ],
 )
-def test_errors_are_counted_as_whispers_authors_do(said, heard, language, found) -> None:
+def test_errors_are_counted_as_whispers_authors_do(
+    said: str, heard: str, language: str, found: tuple[float, int]
+) -> None:
     assert errors(said, heard, language=language) == found
