@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import ValidationError
 
-from ..components.errors import MotetError
+from ..components.errors import BadInput, MotetError
 from ..components.frames import Completed, Frame, Likeliest, TextDelta, ToolCall, Usage
 from .adapters import chosen
 from .auth import Principal
@@ -145,8 +145,15 @@ async def asked(
         return
     folder = server.settings.data_dir / "uploads"
     async with received(request, folder, limit_bytes=server.settings.max_upload_bytes) as form:
-        texts = [value for name, value in form.fields if name == "request"]
-        yield parsed((texts or [""])[0].encode()), dict(form.files)
+        unknown = sorted({name for name, _ in form.fields} - {"request"})
+        if unknown:
+            raise BadInput(
+                f"a form has files and a field `request` with JSON; got {', '.join(unknown)}",
+                param=unknown[0],
+            )
+        if len(form.fields) > 1:
+            raise BadInput(f"one `request` is needed, got {len(form.fields)}", param="request")
+        yield parsed(dict(form.fields).get("request", "").encode()), dict(form.files)
 
 
 def parsed(body: bytes) -> ChatRequest:

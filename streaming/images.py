@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
@@ -105,14 +105,12 @@ async def answer(
 ) -> Response:
     """The whole answer, or its stream."""
     pipeline = server.find(body.model, PICTURES)
-    run = pipeline.ask(asked, key=asker.name, priority=asker.priority)
+    run = painted(pipeline, asked, asker)
     if body.stream:
         first = await while_connected(request, anext(run, None))
         told = events(run, first, body, event)
-        return Streamed(told, "text/event-stream", run.aclose)
+        return Streamed(told, "text/event-stream", told.aclose, run.aclose)
     images = await while_connected(request, gathered(run))
-    if len(images) < asked.count:
-        raise ComponentFailed("it made no picture of this", where=pipeline.name)
     items = await asyncio.gather(*(asyncio.to_thread(item, one, body) for one in images))
     return JSONResponse(whole(items, images, body))
 
@@ -121,6 +119,23 @@ def makers(server: Server, *, clips: bool) -> list[Pipeline]:
     """The pipelines that answer `Generate` with clips, or those that answer with pictures."""
     need = CLIPS if clips else PICTURES
     return [one for one in server.pipelines.values() if meets(one, need)]
+
+
+async def painted(pipeline: Pipeline, asked: Generate, asker: Principal) -> AsyncGenerator[Frame]:
+    """What a pipeline makes of it.
+
+    Raises:
+        ComponentFailed: at the end, if there are fewer pictures than asked for.
+    """
+    made = 0
+    run = pipeline.ask(asked, key=asker.name, priority=asker.priority)
+    async with aclosing(run) as frames:
+        async for frame in frames:
+            made += isinstance(frame, Image) and not frame.preview
+            yield frame
+    if made < asked.count:
+        said = f"it made {made} of {asked.count} pictures"
+        raise ComponentFailed(said, where=pipeline.name)
 
 
 async def gathered(run: AsyncGenerator[Frame]) -> list[Image]:
@@ -172,17 +187,16 @@ def usage(images: list[Image]) -> Json:
 
 
 async def events(
-    run: AsyncGenerator[Frame], first: Frame | None, body: ImageRequest, event: str
-) -> AsyncIterator[str]:
-    """Server-sent events; a fault on the way is an `error` event, and leaving stops the work."""
+    run: AsyncGenerator[Frame], frame: Frame | None, body: ImageRequest, event: str
+) -> AsyncGenerator[str]:
+    """Server-sent events from the first `frame` on; a fault on the way is an `error` event, and
+    leaving stops the work."""
     try:
         async with aclosing(run) as frames:
-            if first is not None:
-                for one in await pieces(first, body, event):
-                    yield one
-            async for frame in frames:
+            while frame is not None:
                 for one in await pieces(frame, body, event):
                     yield one
+                frame = await anext(frames, None)
     except MotetError as error:
         yield sse({"type": "error", **json.loads(bytes(of_error(error).body))})
 

@@ -187,6 +187,23 @@ async def test_bad_parts_say_what_is_wrong(
     assert words in answer.json()["error"]["message"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"request": "{}", "model": "chat"}, "model"),
+        ({"request": ["{}", "{}"]}, "request"),
+    ],
+)
+async def test_a_form_holds_one_request_and_no_other_field(
+    tmp_path: Path, fields: dict[str, Any], param: str
+) -> None:
+    async with serving(repeating(), tmp_path) as http:
+        files = {"a": ("a.png", png(), "image/png")}
+        answer = await http.post("/v1/chat/completions", data=fields, files=files)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
 async def test_recordings_need_a_pipeline_that_hears(tmp_path: Path) -> None:
     part = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
     async with serving(repeating()[:1], tmp_path) as http:
