@@ -12,6 +12,7 @@ import logging
 import secrets
 import shutil
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -134,7 +135,7 @@ class VideoTasks:
             self._change(video_id, status="in_progress")
             try:
                 clip = await self._run(video_id, pipeline, priority)
-                await asyncio.to_thread(self._write, video_id, clip)
+                await to_its_end(self._write, video_id, clip)
             except MotetError as error:
                 self._end(video_id, status="failed", error=(error.code, error.message))
             except Exception as error:
@@ -163,7 +164,7 @@ class VideoTasks:
                 if isinstance(frame, Progress) and frame.total:
                     self._change(video_id, progress=min(99.0, 100 * frame.done / frame.total))
                 elif isinstance(frame, Image):
-                    await asyncio.to_thread(self._show, video_id, frame)
+                    await to_its_end(self._show, video_id, frame)
                     self._change(video_id, previews=int(frame.meta.get("preview", 0)) + 1)
                 elif isinstance(frame, VideoClip):
                     clip = frame
@@ -205,3 +206,14 @@ class VideoTasks:
         for variant in SUFFIXES:
             path = self._path(video_id, variant)
             await asyncio.to_thread(path.unlink, missing_ok=True)
+
+
+async def to_its_end(write: Callable[..., None], *given: object) -> None:
+    """Write in a thread. Who is cancelled meanwhile waits for its end, since a thread writes on:
+    what is deleted then would be there again."""
+    writing = asyncio.ensure_future(asyncio.to_thread(write, *given))
+    try:
+        await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        await asyncio.gather(writing, return_exceptions=True)
+        raise
