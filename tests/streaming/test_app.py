@@ -79,7 +79,7 @@ async def test_metrics_name_routes_by_pattern(client: httpx.AsyncClient) -> None
     text = (await client.get("/metrics")).text
     assert 'route="/v1/models/{name}",status="404"' in text
     assert "secret-name" not in text
-    assert 'motet_node_active{node="a",pipeline="echo",version="1"} 0.0' in text
+    assert 'motet_node_active{node="a",pipeline="echo",target="",version="1"} 0.0' in text
 
 
 async def test_status_shows_nodes_and_edges(client: httpx.AsyncClient) -> None:
