@@ -137,8 +137,12 @@ async def opening(messages: AsyncIterator[Message], part: str, kind: str) -> Mes
 
 def metadata_of(context: Context) -> dict[str, str]:
     """The call's textual metadata."""
-    entries: Any = context.invocation_metadata() or ()
-    return {key: value for key, value in entries if isinstance(value, str)}
+    return textual(context.invocation_metadata())
+
+
+def textual(metadata: Any) -> dict[str, str]:
+    """The entries of a call's metadata that are texts."""
+    return {key: value for key, value in metadata or () if isinstance(value, str)}
 
 
 def trailing(error: MotetError) -> tuple[tuple[str, str], ...]:

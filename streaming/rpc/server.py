@@ -26,6 +26,7 @@ from ..admission import Admission
 from ..server import Server
 from ..settings import Settings
 from .door import Door
+from .keysfirst import KeysFirst
 from .riva_asr import RivaRecognition
 from .riva_tts import RivaSynthesis
 from .typed import MotetService
@@ -58,7 +59,7 @@ async def serving(
     door = Door(
         server, admission or Admission(settings.max_sessions, settings.max_sessions_per_key)
     )
-    made = grpc.aio.server(options=_options(settings))
+    made = grpc.aio.server(options=_options(settings), interceptors=[KeysFirst(door, SERVICES)])
     checks = _add_services(made, door, Codec(max_bytes=settings.max_message_bytes))
     bound = _bind(made, server, port)
     async with AsyncExitStack() as ends:

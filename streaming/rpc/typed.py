@@ -28,6 +28,7 @@ from ...components.wire.motet_pb2_grpc import MotetServicer
 from ..abilities import wished
 from ..needs import CHAT, EMBEDDING, LIVE, MEDIA, SPEECH, Need
 from .door import Caller, Door, opening
+from .idle import watched
 from .run import Reader, run_component, run_pipeline
 from .sound import Decoder, Encoder, Format, audio_of, frames_of, unwrap
 from .speech import speech, transcripts, whole
@@ -45,9 +46,7 @@ class MotetService(MotetServicer):
         self._door = door
         self._codec = codec
 
-    async def Run(
-        self, request_iterator: AsyncIterator[pb.Frame], context: Context
-    ) -> AsyncIterator[pb.Frame]:
+    async def Run(self, request_iterator: AsyncIterator[pb.Frame], context: Context) -> None:
         """A session of a pipeline, or a run of one of its components."""
         async with self._door.admit(context, "Run") as caller:
             pipeline = self._door.server.find(caller.model)
@@ -60,9 +59,11 @@ class MotetService(MotetServicer):
                 )
             reader = Reader(self._codec, self._door.server.settings.input_dir)
             run = run_component if caller.node else run_pipeline
-            async with aclosing(run(pipeline, request_iterator, reader, caller)) as answers:
-                async for answer in answers:
-                    yield answer
+            async with watched(pipeline.graph.spec.sessions.idle_s) as watch:
+                frames = watch.heard(request_iterator)
+                async with aclosing(run(pipeline, frames, reader, caller)) as answers:
+                    async for answer in answers:
+                        await watch.tell(context, answer)
 
     async def Recognize(
         self, request: pb.RecognizeRequest, context: Context

@@ -58,3 +58,33 @@ async def test_a_connection_may_not_hold_streams_without_end() -> None:
         settings = await reader.readexactly(length)
         writer.close()
     assert dict(struct.iter_unpack(">HI", settings))[3] == 7 + SPARE_STREAMS
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "motet.v1.Motet/Recognize",
+        "motet.v1.Motet/Run",
+        "nvidia.riva.asr.RivaSpeechRecognition/Recognize",
+        "nvidia.riva.tts.RivaSpeechSynthesis/SynthesizeOnline",
+    ],
+)
+@pytest.mark.parametrize("metadata", [(), (("authorization", "Bearer wrong"),)])
+async def test_who_has_no_key_is_turned_away_before_a_message_is_read(
+    method: str, metadata: tuple[tuple[str, str], ...]
+) -> None:
+    """The message never comes: what answers all the same hasn't waited for it."""
+    async with (
+        served(api_keys=("secret-1",)) as (address, server),
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        call = channel.stream_stream(f"/{method}")(
+            stream(hold=asyncio.Event()), metadata=metadata, timeout=5
+        )
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            [one async for one in call]
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert dict(caught.value.trailing_metadata() or ())["motet-code"] == "invalid_api_key"
+        labels = {"route": f"grpc {method.split('/')[1]}", "status": "UNAUTHENTICATED"}
+        count = server.metrics.registry.get_sample_value("motet_request_seconds_count", labels)
+        assert count == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import grpc
 import pytest
 import rpcfakes
-from rpcserving import client, served, stream, until
+import rpcserving
+from rpcserving import client, graph, served, stream, until
 
 from motet.components.errors import BadInput
 from motet.components.frames import (
@@ -88,3 +90,69 @@ async def test_run_refuses_what_it_cannot_take(
     async with client() as motet:
         with pytest.raises(BadInput, match=words):
             [one async for one in motet.run(stream(*frames), model=model)]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = {"sessions": {"idle_s": 0.3}}
+    made = [
+        graph("think", {"brain": "Brain"}, "input -> brain -> output", **bounds),
+        graph("say", {"mouth": "Mouth"}, "input -> mouth -> output", **bounds),
+    ]
+    monkeypatch.setattr(rpcserving, "graphs", lambda: made)
+
+
+PROMPT = pb.Prompt(messages=[pb.Message(role="user", text="a")])
+IDLE = r"nothing was said or read for 0\.3 s"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("model", "node", "said"),
+    [
+        ("think", "", [pb.Frame(turn=1, prompt=PROMPT)]),
+        ("say", "mouth", [pb.Frame(text_delta=pb.TextDelta(text="a"))]),
+        ("say", "", []),
+    ],
+)
+async def test_a_stream_that_says_nothing_more_ends(
+    model: str, node: str, said: list[pb.Frame]
+) -> None:
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = motet_pb2_grpc.MotetStub(channel)
+        call = stub.Run(
+            stream(*said, hold=asyncio.Event()),
+            metadata=(("motet-model", model), ("motet-node", node)),
+        )
+        with pytest.raises(grpc.aio.AioRpcError, match=IDLE) as caught:
+            [one async for one in call]
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_stream_that_reads_nothing_more_holds_no_session() -> None:
+    """It has closed its side, and 19 MB wait for it."""
+    async with served() as (address, server), grpc.aio.insecure_channel(address) as channel:
+        say = server.pipelines["say"]
+        stub: Any = motet_pb2_grpc.MotetStub(channel)
+        call = stub.Run(metadata=(("motet-model", "say"),))
+        await call.write(pb.Frame(text_delta=pb.TextDelta(text="a" * 4000)))
+        await call.done_writing()
+        await call.read()
+        assert say.sessions
+        await until(lambda: not say.sessions)
+        with pytest.raises(grpc.aio.AioRpcError, match=IDLE):
+            while await call.read() is not grpc.aio.EOF:
+                pass
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_work_for_who_has_said_all_may_take_its_time() -> None:
+    prompt = pb.Prompt(messages=[pb.Message(role="user", text="wait")])
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = motet_pb2_grpc.MotetStub(channel)
+        call = stub.Run(stream(pb.Frame(prompt=prompt)), metadata=(("motet-model", "think"),))
+        for _ in "wait":
+            assert (await call.read()).text_delta.text
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(call.read(), 0.8)
