@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..components.errors import BadInput
-from ..components.frames import TextDelta, Transcript, Voice
+from ..components.frames import Audio, TextDelta, Transcript, Voice
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.version import Version
 
@@ -50,10 +50,27 @@ def languages_of(pipeline: Pipeline | Version) -> list[str]:
     return _told(pipeline, (one.name for one in nodes if Transcript in one.emits), "languages")
 
 
+def spoken_languages_of(pipeline: Pipeline | Version) -> list[str]:
+    """The languages of the component that speaks, as "en-US" or "de"; empty where unknown."""
+    return _told(pipeline, pipeline.graph.entries(TextDelta), "languages")
+
+
+def rate_of(pipeline: Pipeline | Version) -> int | None:
+    """The sample rate in which the pipeline speaks; None where unknown."""
+    nodes = pipeline.graph.nodes.values()
+    return _first(pipeline, (one.name for one in nodes if Audio in one.emits), "rate_hz")
+
+
 def _told(pipeline: Pipeline | Version, nodes: Iterable[str], what: str) -> list[str]:
     """What the first of the nodes that can tell it says."""
+    tell = _first(pipeline, nodes, what)
+    return list(tell()) if tell is not None else []
+
+
+def _first(pipeline: Pipeline | Version, nodes: Iterable[str], what: str) -> Any:
+    """That attribute of the first of the nodes that has it, None where there is none."""
     component: Any = getattr(pipeline.runtime, "component", None)
     if component is None:
-        return []
-    tells = [tell for node in nodes if (tell := getattr(component(node), what, None)) is not None]
-    return list(tells[0]()) if tells else []
+        return None
+    found = (getattr(component(node), what, None) for node in nodes)
+    return next((one for one in found if one is not None), None)

@@ -77,6 +77,11 @@ class SnacCodec(Component):
         )
         await asyncio.to_thread(decoder.warm_up, self._options.context)
 
+    @property
+    def rate_hz(self) -> int:
+        """The model's sample rate."""
+        return self.loaded(self._decoder).rate_hz
+
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         del context
         stream = Stream(self._options)

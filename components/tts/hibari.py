@@ -49,6 +49,11 @@ class HibariTts(Speaker):
         model = self.setup.model or DEFAULT_VOICE
         return [model, *(voice for voice in available() if voice != model)]
 
+    def languages(self) -> list[str]:
+        """The voices' languages, as "en-US", the default voice's first."""
+        known = (VOICES[voice]["language"] for voice in self.voices() if voice in VOICES)
+        return list(dict.fromkeys(known)) or ["en"]
+
     def open(self) -> None:
         """Load the default voice.
 

@@ -83,6 +83,11 @@ class PiperTts(Speaker):
     def voices(self) -> list[str]:
         return self._names
 
+    def languages(self) -> list[str]:
+        """The voice's language, as "en-US" or "de"."""
+        language, dash, region = str(self._config["espeak"]["voice"]).partition("-")
+        return [language + dash + (region.upper() if len(region) == 2 else region)]
+
     def synthesize(self, text: str, voice: str, speed: float) -> Floats:
         assert self._convert is not None
         assert self._model is not None

@@ -13,7 +13,7 @@ from ...components.wire import riva_tts_pb2 as riva
 from ...components.wire.riva_tts_pb2_grpc import RivaSpeechSynthesisServicer
 from ...pipelines.pipeline import Pipeline
 from ...pipelines.version import Version
-from ..abilities import Unspoken, voices_of, wished
+from ..abilities import Unspoken, rate_of, spoken_languages_of, voices_of, wished
 from ..needs import SPEECH
 from .door import Caller, Door
 from .sound import Encoder
@@ -84,11 +84,13 @@ class RivaSynthesis(RivaSpeechSynthesisServicer):
                 if known and pipeline.graph.entries(TextDelta):
                     voices = voices_of(pipeline)
                     parameters = {
-                        "language_code": "en-US",
-                        "sample_rate": "24000",
                         "voice_name": voices[0] if voices else "default",
                         "subvoices": ",".join(f"{name}:{i}" for i, name in enumerate(voices)),
                     }
+                    if languages := spoken_languages_of(pipeline):
+                        parameters["language_code"] = ",".join(languages)
+                    if rate_hz := rate_of(pipeline):
+                        parameters["sample_rate"] = str(rate_hz)
                     answer.model_config.add(model_name=pipeline.name, parameters=parameters)
             return answer
 

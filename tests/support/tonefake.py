@@ -26,6 +26,9 @@ class Tone(Speaker):
     def voices(self) -> list[str]:
         return ["low", "high"]
 
+    def languages(self) -> list[str]:
+        return ["de", "nds"]
+
     def synthesize(self, text: str, voice: str, speed: float) -> Floats:
         self.asked.append((text, voice, speed))
         Tone.spoke.append(voice)

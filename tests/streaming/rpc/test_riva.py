@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+import rpcserving
 from rpcserving import TONE, served, stream, wav
 
 from motet.components.frames import Voice
@@ -19,6 +20,8 @@ from motet.components.wire import riva_asr_pb2 as asr
 from motet.components.wire import riva_asr_pb2_grpc, riva_tts_pb2_grpc
 from motet.components.wire import riva_common_pb2 as common
 from motet.components.wire import riva_tts_pb2 as tts
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
 from motet.streaming.rpc.riva_tts import voice_of
 
 pytestmark = pytest.mark.timeout(40)
@@ -101,6 +104,21 @@ async def test_a_text_without_a_sound_is_the_callers_fault_but_costs_the_others_
             [one async for one in stub.SynthesizeOnline(stream(silent, silent))]
         got = [one async for one in stub.SynthesizeOnline(stream(silent, said, silent))]
         assert [len(one.audio) for one in got] == [4800]
+
+
+async def test_voices_are_told_with_their_own_rate_and_languages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nodes = {"tts": {"use": "tonefake:Tone"}}
+    spec = {"name": "tone", "nodes": nodes, "edges": ["input -> tts -> output"]}
+    made = [build(PipelineSpec.model_validate(spec)), *rpcserving.graphs()]
+    monkeypatch.setattr(rpcserving, "graphs", lambda: made)
+    async with served() as (address, _), grpc.aio.insecure_channel(address) as channel:
+        stub: Any = riva_tts_pb2_grpc.RivaSpeechSynthesisStub(channel)
+        answer = await stub.GetRivaSynthesisConfig(tts.RivaSynthesisConfigRequest())
+    tone, *others = [dict(one.parameters) for one in answer.model_config]
+    assert (tone["sample_rate"], tone["language_code"]) == ("16000", "de,nds")
+    assert not any({"sample_rate", "language_code"} & set(one) for one in others), "none known"
 
 
 @pytest.mark.parametrize(
