@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, WebSocket
@@ -84,13 +84,20 @@ def check_generation(websocket: WebSocket) -> None:
 
 
 async def hold(
-    websocket: WebSocket, server: Server, pipeline: Pipeline, caller: Caller, ticket: Ticket
+    websocket: WebSocket,
+    server: Server,
+    pipeline: Pipeline,
+    caller: Caller,
+    ticket: Ticket,
+    said: Sequence[str | bytes] = (),
 ) -> None:
-    """One session, from its first event until everything of it is gone, however it ends."""
+    """One session, from its first event until everything of it is gone, however it ends. `said` are
+    messages that have been read already."""
     outgoing = Outgoing(witness=log_content if server.settings.log_content else None)
 
     def serve(driver: Driver, observer: Observer) -> Iterable[Coroutine[Any, Any, None]]:
-        return read(websocket, driver.receive, observer.received), write(websocket, outgoing)
+        reading = read(websocket, driver.receive, observer.received, said)
+        return reading, write(websocket, outgoing)
 
     with ticket, server.metrics.sessions.labels(pipeline.name, caller.door).track_inprogress():
         try:
@@ -134,15 +141,25 @@ async def read(
     websocket: WebSocket,
     receive: Callable[[str | bytes], Awaitable[None]],
     received: Callable[[int], None],
+    said: Sequence[str | bytes] = (),
 ) -> None:
-    """Client events to the protocol. Raises `Gone` when the client hangs up."""
-    while True:
-        message = await websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise Gone
-        content: str | bytes = message.get("text") or message.get("bytes") or ""
+    """Client events to the protocol, first those `said` before. Raises `Gone` when the client hangs
+    up."""
+    for content in said:
         received(len(content))
         await receive(content)
+    while True:
+        content = await next_of(websocket)
+        received(len(content))
+        await receive(content)
+
+
+async def next_of(websocket: WebSocket) -> str | bytes:
+    """The client's next message. Raises `Gone` when it hangs up."""
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        raise Gone
+    return message.get("text") or message.get("bytes") or ""
 
 
 async def write(websocket: WebSocket, outgoing: Outgoing) -> None:

@@ -23,12 +23,13 @@ from ..admission import Admission
 from ..auth import Principal
 from ..callers import Caller
 from ..described import answers
-from ..offer import pipeline_for
 from ..realtime.driver import Conversing
+from ..realtime.outgoing import Gone
 from ..realtime.protocol import RealtimeProtocol
 from ..server import Forbidden, Server, server_of
 from ..websocket import close, hold
 from .dialects import Dialect, dialect
+from .opening import named, opening
 from .protocol import CallProtocol
 from .twilio import SIGNATURE_HEADER, TOKEN_VARIABLE, answer, is_secure, is_signed, public_urls
 
@@ -49,7 +50,7 @@ def router(
         try:
             spoken = dialect(carrier)
             principal = identify(websocket, (), server, token if carrier == "twilio" else "")
-            pipeline = pipeline_for(server, websocket.query_params.get("model"))
+            pipeline = named(server, websocket.query_params.get("model"))
         except MotetError as error:
             await turn_away(websocket, 1008, error, server)
             return
@@ -57,8 +58,17 @@ def router(
         if ticket is None:
             await turn_away(websocket, 1013, Overloaded("all sessions are taken"), server)
             return
-        caller = Caller(principal, pipeline.name, door=DOOR, wrap=wrapping(spoken))
-        await hold(websocket, server, pipeline, caller, ticket)
+        with ticket:
+            try:
+                said, model = await opening(websocket, spoken)
+                pipeline = named(server, model) if model else pipeline
+            except MotetError as error:
+                await turn_away(websocket, 1008, error, server)
+                return
+            except Gone:
+                return
+            caller = Caller(principal, pipeline.name, door=DOOR, wrap=wrapping(spoken))
+            await hold(websocket, server, pipeline, caller, ticket, said)
 
     @routes.post(
         "/telephony/twilio",
@@ -69,12 +79,15 @@ def router(
     async def answer_twilio(  # pyright: ignore[reportUnusedFunction]
         request: Request, ours: Annotated[Server, Depends(server_of)]
     ) -> Response:
-        """TwiML for an incoming call. The query becomes the stream's parameters."""
+        """TwiML for an incoming call. The query becomes the stream's parameters: `model` is the
+        pipeline that takes the call, `voice`, `instructions` and `opening` are the session's."""
         if request.headers.get("content-type", "").startswith("multipart/"):
             raise BadInput("Twilio's requests are application/x-www-form-urlencoded", where=DOOR)
         form = await request.form()
         fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
         identify(request, fields, ours, token)
+        if "model" in request.query_params:
+            named(ours, request.query_params["model"])
         parameters = {k: v for k, v in request.query_params.items() if k != "key"}
         text = answer(stream_url(request), parameters)
         return Response(text, media_type="text/xml")

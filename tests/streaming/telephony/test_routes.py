@@ -11,11 +11,16 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from motet.pipelines import build
+from motet.pipelines.spec import PipelineSpec
 from motet.streaming import problems
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
+from motet.streaming.telephony import routes
 from motet.streaming.telephony.routes import router
 from motet.streaming.telephony.twilio import sign
+
+from .test_dialects import STARTS
 
 TOKEN = "a-token-of-twilio"
 
@@ -100,3 +105,65 @@ def test_an_unknown_carrier_is_told_the_known() -> None:
     closed = refused(client(), "/v1/telephony/twillio")
     assert closed.code == 1008
     assert "did you mean 'twilio'" in closed.reason
+
+
+ECHO = {"nodes": {"a": {"use": "fakes:Echo"}}, "edges": ["input -> a -> output"]}
+TALK = {**ECHO, "conversation": {}}
+
+
+def three() -> TestClient:
+    graphs = [
+        build(PipelineSpec.model_validate({"name": name, **spec}))
+        for name, spec in (("first", TALK), ("second", TALK), ("mute", ECHO))
+    ]
+    server = Server.make(graphs, Settings())
+    app = FastAPI()
+    app.state.server = server
+    problems.install(app)
+    app.include_router(router(server, twilio_token=""))
+    return TestClient(app)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"), [("secnd", "did you mean 'second'"), ("mute", "holds conversations")]
+)
+def test_a_number_names_a_pipeline_that_there_is(model: str, words: str) -> None:
+    door = three()
+    assert door.post("/telephony/twilio?model=second").status_code == 200
+    answer = door.post(f"/telephony/twilio?model={model}")
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+    assert words in refused(door, f"/v1/telephony/telnyx?model={model}").reason
+    with (
+        pytest.raises(WebSocketDisconnect) as caught,
+        door.websocket_connect("/v1/telephony/twilio") as websocket,
+    ):
+        websocket.send_json({"event": "connected"})
+        websocket.send_json(start(model))
+        websocket.receive_text()
+    assert words in caught.value.reason
+
+
+@pytest.mark.parametrize(("model", "name"), [("second", "second"), (None, "first")])
+def test_the_streams_parameter_chooses_the_pipeline(
+    model: str | None, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[tuple[str, int]] = []
+
+    async def hold(websocket: Any, server: Any, pipeline: Any, *rest: Any) -> None:
+        held.append((pipeline.name, len(rest[-1])))
+        await websocket.close()
+
+    monkeypatch.setattr(routes, "hold", hold)
+    with three().websocket_connect("/v1/telephony/twilio") as websocket:
+        websocket.send_json({"event": "connected"})
+        websocket.send_json(start(model))
+        with pytest.raises(WebSocketDisconnect):
+            websocket.receive_text()
+    assert held == [(name, 2)], "what was read is passed on"
+
+
+def start(model: str | None) -> dict[str, Any]:
+    twilio = STARTS["twilio"]
+    parameters = {"model": model} if model else {}
+    return {**twilio, "start": {**twilio["start"], "customParameters": parameters}}
