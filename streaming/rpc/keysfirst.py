@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 
@@ -41,8 +41,7 @@ class KeysFirst(grpc.aio.ServerInterceptor):
         except MotetError as error:
             # As a stream, whose messages are read when they are asked for.
             refuse = partial(self._refuse, method, error)
-            refusing: Any = grpc.stream_stream_rpc_method_handler(refuse)
-            return refusing
+            return cast("Any", grpc).stream_stream_rpc_method_handler(refuse)
         return handler
 
     async def _refuse(
