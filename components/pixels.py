@@ -54,18 +54,22 @@ def decode(data: bytes, *, param: str = "messages") -> Pixels:
     Raises:
         BadInput: it can't be decoded; `param` is the field that brought it.
     """
-    with opened(data, param) as image:
-        turned = ImageOps.exif_transpose(image)
+    with opened(data, param) as turned:
+        # Each copy of the largest picture is 256 MB.
+        ImageOps.exif_transpose(turned, in_place=True)
         if turned.mode.startswith("I;16"):
             # Pillow's own conversion cuts at 255, which leaves white.
             turned = Image.fromarray((np.asarray(turned) >> 8).astype(np.uint8))
         if turned.mode in ("I", "F"):
             raise _bad(f"a picture of mode {turned.mode} is not possible; 8 and 16 bits are", param)
         if turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info:
-            shown = turned.convert("RGBA")
-            paper = Image.new("RGBA", shown.size, "white")
-            turned = Image.alpha_composite(paper, shown)
-        return np.asarray(turned.convert("RGB"))
+            turned = _on_white(turned)
+        return np.asarray(turned if turned.mode == "RGB" else turned.convert("RGB"))
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    shown = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown).convert("RGB")
 
 
 @contextmanager
