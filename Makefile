@@ -56,7 +56,7 @@ $(VENV)/ray: $(VENV)/dev
 	@touch $@
 
 ray-test: $(VENV)/ray
-	$(BIN)/python -m pytest -q -k ray tests/pipelines/runtimes tests/pipelines/test_deployray.py
+	$(BIN)/python -m pytest -q -k ray tests/pipelines/runtimes tests/pipelines/deploy/test_rayservice.py
 
 test-again: $(VENV)/dev
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none

@@ -14,25 +14,19 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..components.errors import MotetError
-from . import (
-    admin,
-    audio,
-    chat,
-    described,
-    embeddings,
-    images,
-    operate,
-    problems,
-    speech,
-    videos,
-    voices,
-    websocket,
-)
-from .admission import Admission
+from . import described, embeddings, problems, websocket
+from .access.admission import Admission
+from .audio import routes as audio
+from .audio import speech, voices
 from .bodies import Bounded
+from .chat import routes as chat
+from .images import routes as images
 from .jobs import door as jobs
+from .operate import admin
+from .operate import routes as operate
 from .server import Server
 from .telephony import routes as telephony
+from .videos import routes as videos
 from .webrtc import routes as webrtc
 from .webrtc.calls import Calls
 

@@ -12,9 +12,9 @@ from ..components.frames import Fault
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.playback import Playback
 from ..pipelines.version import Version
-from .callers import Caller
-from .observe import TurnRecord, record_turn
+from .access.callers import Caller
 from .offer import offer_of
+from .operate.observe import TurnRecord, record_turn
 from .realtime.driver import Driver
 from .realtime.effects import Report
 from .realtime.merge import merged

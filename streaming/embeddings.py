@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..components.frames import Embedding, Frame, TextInput
-from .auth import Principal
+from .access.auth import Principal
 from .described import answers
 from .hangup import while_connected
 from .needs import EMBEDDING

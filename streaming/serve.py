@@ -13,13 +13,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..components.errors import Flaw, SpecError
 from ..pipelines.graph import Graph
+from .access.auth import unasked
 from .app import create_app
-from .auth import unasked
 from .connection import BoundedHttp
-from .garbage import Settling, settle_garbage
-from .hup import Hangup
-from .logs import write_logs
-from .rollout import reload_all
+from .operate.garbage import Settling, settle_garbage
+from .operate.hup import Hangup
+from .operate.logs import write_logs
+from .operate.rollout import reload_all
 from .server import Server
 from .settings import Settings
 

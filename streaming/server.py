@@ -15,7 +15,7 @@ from ..pipelines.graph import Graph
 from ..pipelines.pipeline import Pipeline
 from ..pipelines.runtimes import runtime_of
 from ..pipelines.runtimes.base import Runtime
-from .auth import (
+from .access.auth import (
     PRIORITY_HEADER,
     KeyRing,
     NotAdmin,
@@ -24,13 +24,13 @@ from .auth import (
     bearer,
     load_keys,
 )
-from .ephemeral import EphemeralKeys, ephemeral_keys
-from .metrics import Metrics
+from .access.ephemeral import EphemeralKeys, ephemeral_keys
+from .access.origin import origin_allowed
+from .access.ratelimit import RateLimiter
 from .needs import Need
-from .origin import origin_allowed
-from .ratelimit import RateLimiter
+from .operate.metrics import Metrics
+from .operate.upkeep import Upkeep
 from .settings import Settings
-from .upkeep import Upkeep
 
 _NEAR = 0.75
 """How alike a name must be to one of ours to be a slip of it; "chatt" and "chat" are by 0.89."""

@@ -16,8 +16,8 @@ from ..components.media import probe
 from ..components.transcription import kind_of, parse_options
 from ..pipelines import load
 from ..pipelines.pipeline import Pipeline
-from .audioformats import render
-from .audiorequest import AudioRequest
+from .audio.formats import render
+from .audio.request import AudioRequest
 from .board import Board
 from .targets import targets, write_whole
 

@@ -12,15 +12,15 @@ from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from ..components.errors import MotetError, Overloaded
 from ..pipelines.pipeline import Pipeline
-from .admission import Admission, Ticket
-from .callers import Caller, identify
+from .access.admission import Admission, Ticket
+from .access.callers import Caller, identify
+from .access.secrets import router as secret_routes
 from .converse import Observer, converse
-from .observe import log_content
 from .offer import pipeline_for
+from .operate.observe import log_content
 from .realtime.driver import Driver
 from .realtime.faults import ClientError, error_body
 from .realtime.outgoing import FLUSH_LIMIT_S, Closed, Gone, Outgoing
-from .secrets import router as secret_routes
 from .server import Server
 from .webrtc.calls import Call, Calls
 

@@ -38,8 +38,8 @@ def runtime_of(
                 "needs ray[serve]; install the extra: pip install 'motet[ray]'", where="ray"
             )
         from .mux import MutualTls
-        from .rayserve import RayRuntime
-        from .rayservice import RayServiceRuntime
+        from .ray.serve import RayRuntime
+        from .ray.service import RayServiceRuntime
 
         kind = RayServiceRuntime if name == "rayservice" else RayRuntime
         return kind(graph, tls=MutualTls.of(tls_dir) if tls_dir else None)

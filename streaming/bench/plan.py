@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from ...components.errors import MotetError
 from ...components.frames import Audio, End, Fault, Frame
 from ...pipelines import Graph, Pipeline
-from ...pipelines.plan import Simulation, split
-from ...pipelines.plancores import Room
-from ...pipelines.planinputs import Arrival, Habits, drawn
-from ...pipelines.planoutcome import NodeOutcome, Outcome
-from ...pipelines.profile import Profile
+from ...pipelines.plan.cores import Room
+from ...pipelines.plan.inputs import Arrival, Habits, drawn
+from ...pipelines.plan.outcome import NodeOutcome, Outcome
+from ...pipelines.plan.profile import Profile
+from ...pipelines.plan.simulation import Simulation, split
 from ...pipelines.runtimes import runtime_of
 from ...pipelines.runtimes.base import share_cores
 from ...pipelines.runtimes.local import setup_of

@@ -13,9 +13,9 @@ from ...components.base import Context
 from ...components.errors import BadInput
 from ...components.frames import Audio, End, Fault, Frame
 from ...pipelines import Graph, Pipeline
-from ...pipelines.plan import split
-from ...pipelines.planreport import one_each
-from ...pipelines.profile import NodeProfile, Profile, Recorded, Run, needs, ordered
+from ...pipelines.plan.profile import NodeProfile, Profile, Recorded, Run, needs, ordered
+from ...pipelines.plan.report import one_each
+from ...pipelines.plan.simulation import split
 from ...pipelines.runtimes import runtime_of
 from ...pipelines.session import Session
 from .machine import use

@@ -18,7 +18,7 @@ from ...pipelines import build, load
 from ...pipelines.graph import Graph
 from ...pipelines.spec import PipelineSpec
 from ..app import create_app
-from ..garbage import settle_garbage
+from ..operate.garbage import settle_garbage
 from ..server import Server
 from ..settings import Settings
 from . import machine

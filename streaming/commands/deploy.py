@@ -9,7 +9,7 @@ from .output import Commands, Group, write
 
 if TYPE_CHECKING:
     from ...pipelines import Graph
-    from ...pipelines.deploy import DeploySettings
+    from ...pipelines.deploy.kubernetes import DeploySettings
 
 
 def add(commands: Commands) -> None:
@@ -70,7 +70,7 @@ def common(command: argparse.ArgumentParser) -> None:
 
 def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
     """What the arguments of both say."""
-    from ...pipelines.deploy import DeploySettings
+    from ...pipelines.deploy.kubernetes import DeploySettings
 
     names = ("image", "namespace", "keys_secret", "tls_secret", "models_claim", "gateways")
     given = {name: getattr(parsed, name) for name in names}
@@ -79,9 +79,9 @@ def settings_of(parsed: argparse.Namespace, **more: Any) -> DeploySettings:
 
 def run_kubernetes(parsed: argparse.Namespace) -> int:
     """Print the manifests."""
-    from ...pipelines.deploy import CANARYS_END, Naming, manifests
-    from ...pipelines.deploycanary import guide
-    from ...pipelines.deploytext import render
+    from ...pipelines.deploy.canary import guide
+    from ...pipelines.deploy.kubernetes import CANARYS_END, Naming, manifests
+    from ...pipelines.deploy.text import render
 
     more = {"prometheus_url": parsed.prometheus_url} if parsed.prometheus_url else {}
     settings = settings_of(
@@ -103,9 +103,9 @@ def graphs(parsed: argparse.Namespace) -> tuple[Graph, Graph | None]:
 
 def run_ray(parsed: argparse.Namespace) -> int:
     """Print the manifests with a RayService."""
-    from ...pipelines.deploycanary import guide
-    from ...pipelines.deployray import CANARYS_END, application, ray_manifests
-    from ...pipelines.deploytext import render
+    from ...pipelines.deploy.canary import guide
+    from ...pipelines.deploy.rayservice import CANARYS_END, application, ray_manifests
+    from ...pipelines.deploy.text import render
 
     settings = settings_of(parsed)
     graph, canary = graphs(parsed)

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
 
 def run_list(parsed: argparse.Namespace) -> int:
     """A key a line: its name, and what was set when it was made."""
-    from ..keyfile import StoredKey, read_keys
+    from ..access.keyfile import StoredKey, read_keys
 
     usual = {one.name: one.default for one in fields(StoredKey)}
     for key in read_keys(parsed.keys_file):
@@ -52,7 +52,7 @@ def run_list(parsed: argparse.Namespace) -> int:
 
 def run_remove(parsed: argparse.Namespace) -> int:
     """End a key."""
-    from ..keyfile import remove_key
+    from ..access.keyfile import remove_key
 
     remove_key(parsed.keys_file, parsed.name)
     return 0
@@ -61,8 +61,8 @@ def run_remove(parsed: argparse.Namespace) -> int:
 def run_add(parsed: argparse.Namespace) -> int:
     """Make a key, which is shown this once."""
     from ...components.errors import BadInput
-    from ..auth import MOST_PRIORITY
-    from ..keyfile import add_key
+    from ..access.auth import MOST_PRIORITY
+    from ..access.keyfile import add_key
 
     for name in ("priority", "max_priority"):
         if abs(getattr(parsed, name) or 0) > MOST_PRIORITY:

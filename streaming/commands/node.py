@@ -43,7 +43,7 @@ def run_node(parsed: argparse.Namespace) -> int:
     from ...pipelines.runtimes.mux import MutualTls
     from ...pipelines.runtimes.nodeserver import NodeServer
     from ...pipelines.runtimes.podcost import PodCost
-    from ..logs import write_logs
+    from ..operate.logs import write_logs
 
     write_logs()
     graph = load(parsed.file)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ...components.errors import BadInput
 from ...pipelines import Graph, load
-from ...pipelines.plan import Simulation
-from ...pipelines.plancores import Room
-from ...pipelines.planinputs import Habits, Machine, Prices, read_arrivals, steady
-from ...pipelines.planreport import Planner, render
-from ...pipelines.profile import Profile
+from ...pipelines.plan.cores import Room
+from ...pipelines.plan.inputs import Habits, Machine, Prices, read_arrivals, steady
+from ...pipelines.plan.profile import Profile
+from ...pipelines.plan.report import Planner, render
+from ...pipelines.plan.simulation import Simulation
 from ...pipelines.runtimes.base import share_cores
 from ...pipelines.runtimes.local import setup_of
 from .output import Commands, write

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...components.errors import BadInput
 from ...pipelines import load
-from ...pipelines.planinputs import Habits
-from ...pipelines.profile import Profile
+from ...pipelines.plan.inputs import Habits
+from ...pipelines.plan.profile import Profile
 from ..bench.samples import HELP, samples_of
 from .output import write
 

@@ -24,6 +24,6 @@ def add(commands: Commands) -> None:
 
 def run_quality(parsed: argparse.Namespace) -> int:
     """Make the pictures and compare them."""
-    from ..imagesquality import run
+    from ..images.quality import run
 
     return run(parsed)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from ..auth import Principal
+from ..access.auth import Principal
 from ..server import principal_of
 from .service import Jobs
 

@@ -16,7 +16,7 @@ from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from ...components.errors import MotetError
-from ..upkeep import Watch
+from ..operate.upkeep import Watch
 from .embedded import Embedded
 from .schema import QUEUE, TABLES, VERSION
 

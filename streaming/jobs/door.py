@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 
 from ...components.errors import BadInput, MotetError, Overloaded
 from ...pipelines.version import Stopping
-from ..auth import Principal
+from ..access.auth import Principal
 from ..problems import of_error
 from ..server import Server, principal_of, server_of, takes
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 from psycopg.types.json import Jsonb
 
 from ...components.errors import MotetError
-from ..webhooks import new_secret, secret_bytes
 from .database import Connection, Database
 from .shapes import EndpointShape
+from .webhooks import new_secret, secret_bytes
 
 MOST = 50
 MOST_SECRETS = 8

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from procrastinate import App
 from procrastinate.worker import Worker
 
-from ..upkeep import Watch, said
+from ..operate.upkeep import Watch, said
 
 log = logging.getLogger("motet.jobs")
 

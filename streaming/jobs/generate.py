@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping
 
 from ...pipelines.pipeline import Pipeline
-from ..auth import Principal
+from ..access.auth import Principal
 from .prompts import Asked
 from .requests import DAY_S
 from .service import Jobs

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 
 from ...components.errors import BadInput
-from ..auth import Principal
+from ..access.auth import Principal
 from ..described import FILES, body, request_with
 from ..fetch import TooLarge
 from ..problems import errors

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...components.frames import Image, VideoClip
-from ..imagescoding import MEDIA_TYPES, encoded
-from ..videoscoding import spritesheet, still, thumbnail, write_mp4
+from ..images.coding import MEDIA_TYPES, encoded
+from ..videos.coding import spritesheet, still, thumbnail, write_mp4
 from .results import PREVIEW
 from .store import Json
 

@@ -19,10 +19,10 @@ from psycopg.types.json import Jsonb
 
 from ...components.errors import BadInput
 from ..fetch import NOT_PUBLIC, check_url, guarded
-from ..upkeep import Watch, said
-from ..webhooks import Verdict, headers, judge
+from ..operate.upkeep import Watch, said
 from .database import Connection, Database
 from .endpoints import current_secrets
+from .webhooks import Verdict, headers, judge
 
 log = logging.getLogger("motet.webhooks")
 

@@ -8,9 +8,9 @@ from typing import Any
 from ...components.errors import BadInput
 from ...components.frames import Generate
 from ...pipelines.pipeline import Pipeline
-from ..imagesrequest import ImageRequest, validated
+from ..images.request import ImageRequest, validated
 from ..server import makes, takes
-from ..videosrequest import VideoRequest
+from ..videos.request import VideoRequest
 from .store import Job
 
 Asked = ImageRequest | VideoRequest

@@ -13,7 +13,7 @@ from procrastinate import App
 from procrastinate.jobs import Job, Status
 from psycopg import OperationalError
 
-from ..upkeep import Run, Upkeep, Watch, said
+from ..operate.upkeep import Run, Upkeep, Watch, said
 from .database import Database
 from .ending import expired, remove, tidy
 from .fetching import DEAD_AFTER_S, QUEUE, Crew, fetch

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ..auth import MOST_PRIORITY
+from ..access.auth import MOST_PRIORITY
 from .store import Json
 
 DAY_S = 86_400.0

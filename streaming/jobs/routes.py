@@ -8,9 +8,9 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse
 
 from ...components.errors import BadInput, MotetError
-from ..audioformats import render
-from ..audiorequest import AudioRequest, Format
-from ..auth import Principal
+from ..access.auth import Principal
+from ..audio.formats import render
+from ..audio.request import AudioRequest, Format
 from ..described import answers
 from ..problems import errors
 from .asking import Asker, Ours

@@ -10,9 +10,9 @@ from typing import NoReturn
 
 from ...components.errors import BadInput, nearest
 from ...pipelines.pipeline import Pipeline
+from ..operate.upkeep import Run
 from ..server import Server
 from ..settings import Settings
-from ..upkeep import Run
 from .database import Database
 from .deliveries import Deliveries
 from .ending import cancel, delete

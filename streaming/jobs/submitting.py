@@ -13,8 +13,8 @@ import httpx
 from ...components.errors import BadInput, MotetError
 from ..board import Board
 from ..targets import targets, write_whole
-from ..webhooks import new_secret
 from .talking import answered, ended
+from .webhooks import new_secret
 
 Json = dict[str, Any]
 

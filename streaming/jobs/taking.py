@@ -14,7 +14,7 @@ from ...components.errors import BadInput
 from ...components.frames import MediaFile, Segment
 from ...components.transcription import parse_options
 from ...pipelines.pipeline import Pipeline
-from ..auth import Principal
+from ..access.auth import Principal
 from ..dataurl import data_of
 from ..server import makes, takes
 from ..upload import Upload

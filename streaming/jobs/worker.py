@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from ...pipelines.graph import Graph
-from ..hup import Hangup
-from ..logs import write_logs
-from ..rollout import reload_all
+from ..operate.hup import Hangup
+from ..operate.logs import write_logs
+from ..operate.rollout import reload_all
 from ..server import Server
 from ..settings import Settings
 from .door import has_jobs, none_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from ..events import EVENT_TYPES, AnyClientEvent, parse_event
+from .events import EVENT_TYPES, AnyClientEvent, parse_event
 from .faults import ClientError
 
 

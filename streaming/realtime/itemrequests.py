@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from ...pipelines.conversation import Item
-from ..events import (
-    ItemCreate,
-    ItemDelete,
-    ItemReference,
-    ItemRetrieve,
-    ItemTruncate,
-    ResponsePatch,
-)
+from .events import ItemCreate, ItemDelete, ItemReference, ItemRetrieve, ItemTruncate, ResponsePatch
 from .faults import ClientError
 from .inputbuffer import InputBuffer
 from .items import read_item, write_item

@@ -6,9 +6,9 @@ from typing import Any
 
 from ...components.frames import CallRequest, ImagePart
 from ...pipelines.conversation import Item, Status
-from ..events import CallItem, MessageItem, OutputItem, Part
 from .codec import decode_base64
 from .effects import Event, MakeId
+from .events import CallItem, MessageItem, OutputItem, Part
 from .faults import ClientError
 
 AnyItem = MessageItem | CallItem | OutputItem

@@ -8,7 +8,8 @@ from typing import Any, cast
 from ...components.frames import Tool
 from ...pipelines.history import Budget
 from ..abilities import DEFAULT, OPENAI_VOICES
-from ..events import (
+from .codec import AudioFormat
+from .events import (
     AudioPatch,
     ChoiceField,
     DetectionPatch,
@@ -26,7 +27,6 @@ from ..events import (
     TranscriptionPatch,
     VoiceId,
 )
-from .codec import AudioFormat
 from .faults import ClientError
 from .settings import Detection, Modality, Offer, Settings, Transcription
 

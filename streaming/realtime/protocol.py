@@ -26,7 +26,9 @@ from ...components.frames import (
     Transcript,
 )
 from ...pipelines.playback import Playback
-from ..events import (
+from .decode import decode, parse
+from .effects import Close, Effect, Event, Feed, MakeId, random_ids
+from .events import (
     AnyClientEvent,
     AudioAppend,
     AudioClear,
@@ -40,8 +42,6 @@ from ..events import (
     ResponsePatch,
     SessionUpdate,
 )
-from .decode import decode, parse
-from .effects import Close, Effect, Event, Feed, MakeId, random_ids
 from .faults import ClientError, error_body
 from .floor import Floor
 from .inputbuffer import InputBuffer

@@ -14,7 +14,7 @@ import grpc
 
 from ...components.errors import BadInput, DeadlineExceeded, MotetError, Overloaded
 from ...components.wire.faults import clean
-from ..admission import Admission
+from ..access.admission import Admission
 from ..server import Server
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import grpc
 
 from ...components.errors import MotetError
-from ..auth import bearer
+from ..access.auth import bearer
 from .door import Door, textual
 
 if TYPE_CHECKING:

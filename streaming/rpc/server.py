@@ -22,7 +22,7 @@ from ...components.wire import (
     riva_tts_pb2_grpc,
 )
 from ...components.wire.codec import Codec
-from ..admission import Admission
+from ..access.admission import Admission
 from ..server import Server
 from ..settings import Settings
 from .door import Door

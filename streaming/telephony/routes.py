@@ -19,9 +19,9 @@ from fastapi import APIRouter, Depends, Request, Response, WebSocket
 from starlette.requests import HTTPConnection
 
 from ...components.errors import BadInput, MotetError, Overloaded
-from ..admission import Admission
-from ..auth import Principal
-from ..callers import Caller
+from ..access.admission import Admission
+from ..access.auth import Principal
+from ..access.callers import Caller
 from ..described import answers
 from ..realtime.driver import Conversing
 from ..realtime.outgoing import Gone

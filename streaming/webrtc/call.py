@@ -12,11 +12,11 @@ from typing import Any
 from ...components.errors import BadInput, MotetError
 from ...components.frames import Samples
 from ...pipelines.pipeline import Pipeline
-from ..admission import Ticket
-from ..auth import Principal
-from ..callers import Caller
+from ..access.admission import Ticket
+from ..access.auth import Principal
+from ..access.callers import Caller
 from ..converse import Observer, converse
-from ..observe import log_content
+from ..operate.observe import log_content
 from ..realtime.driver import Conversing, Driver
 from ..realtime.effects import Event, random_ids
 from ..realtime.faults import server_error

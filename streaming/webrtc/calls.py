@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Protocol
 
-from ..auth import Principal
+from ..access.auth import Principal
 from ..realtime.faults import ClientError
 from ..realtime.outgoing import Outgoing
 

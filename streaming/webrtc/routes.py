@@ -13,13 +13,13 @@ from starlette.datastructures import UploadFile
 from starlette.types import Message
 
 from ...components.errors import BadInput, MissingRequirement, MotetError, Overloaded
-from ..admission import Admission
-from ..callers import Caller, identify
+from ..access.admission import Admission
+from ..access.callers import Caller, identify
 from ..described import answers, as_text, body
-from ..events import SessionPatch, invalid
 from ..fetch import TooLarge
 from ..offer import pipeline_for
 from ..problems import errors, problem
+from ..realtime.events import SessionPatch, invalid
 from ..realtime.faults import ClientError
 from ..server import Principal, Server, principal_of
 from .calls import Calls

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from motet.components.errors import BadInput
-from motet.streaming.audiorequest import AudioRequest
+from motet.streaming.audio.references import references
+from motet.streaming.audio.request import AudioRequest
 from motet.streaming.dataurl import data_of
-from motet.streaming.imagescoding import parsed_size
-from motet.streaming.references import references
+from motet.streaming.images.coding import parsed_size
 
 
 @pytest.mark.parametrize("url", ["data:image/png;base64,QUJD", "data:image/png;base64,QU\nJD"])

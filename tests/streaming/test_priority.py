@@ -19,11 +19,11 @@ from motet.components.errors import BadInput, MotetError
 from motet.components.frames import Message, Prompt
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
-from motet.streaming.auth import Principal, load_keys
+from motet.streaming.access.auth import Principal, load_keys
+from motet.streaming.access.ephemeral import Sealed
+from motet.streaming.access.keyfile import StoredKey, add_key, digest, write_keys
+from motet.streaming.access.secrets import secret_of
 from motet.streaming.client import AsyncClient
-from motet.streaming.ephemeral import Sealed
-from motet.streaming.keyfile import StoredKey, add_key, digest, write_keys
-from motet.streaming.secrets import secret_of
 from motet.streaming.settings import Settings
 
 pytestmark = pytest.mark.timeout(60)

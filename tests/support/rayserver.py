@@ -31,7 +31,7 @@ async def replica(pipeline: Pipeline) -> int:
 
 
 async def main(address: str) -> None:
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     made = graph()
     async with (

@@ -87,7 +87,7 @@ RAY = pytest.param(
 def on_ray(request: pytest.FixtureRequest) -> Callable[[Graph], Runtime]:
     """The Ray runtime on a cluster of three nodes."""
     cluster = request.getfixturevalue("ray_cluster")
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     return lambda graph: RayRuntime(graph, address=cluster.address)
 

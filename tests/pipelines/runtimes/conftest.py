@@ -28,7 +28,7 @@ def ray_cluster() -> Iterator[RayNodes]:
     if importlib.util.find_spec("ray") is None:
         pytest.skip("needs ray[serve]: pip install 'motet[ray]', or `make ray-test`")
     # First, since it says that nothing joins a cluster by itself.
-    from motet.pipelines.runtimes.rayapi import ray
+    from motet.pipelines.runtimes.ray.api import ray
 
     paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
     process = subprocess.Popen(

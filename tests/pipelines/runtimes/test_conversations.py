@@ -41,7 +41,7 @@ def serving(request: pytest.FixtureRequest, tmp_path: Path) -> Serving:
     if request.param == "workers":
         return lambda graph: WorkersRuntime(graph, drain_s=3600.0), 0.4
     cluster: Any = request.getfixturevalue("ray_cluster")
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     tls = certificate(tmp_path, "motet-bench-talk")
     return lambda graph: RayRuntime(graph, address=cluster.address, tls=tls), 2.0

@@ -16,8 +16,8 @@ from motet.pipelines import Graph, Pipeline, build
 from motet.pipelines.runtimes import runtime_of
 from motet.pipelines.runtimes.base import share_cores
 from motet.pipelines.runtimes.local import setup_of
-from motet.pipelines.runtimes.raydeploy import check, options
-from motet.pipelines.runtimes.raypolicy import ScalePolicy
+from motet.pipelines.runtimes.ray.deployment import check, options
+from motet.pipelines.runtimes.ray.policy import ScalePolicy
 from motet.pipelines.scaling import Scaler
 from motet.pipelines.session import Session
 from motet.pipelines.spec import PipelineSpec, Scale

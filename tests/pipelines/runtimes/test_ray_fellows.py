@@ -20,7 +20,7 @@ pytestmark = [
 
 
 async def test_what_a_run_lends_goes_to_another_replica(ray_cluster: Any) -> None:
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     scale = {"min_replicas": 2, "max_replicas": 2, "concurrency": 2}
     made = graph({"a": "workerfakes:Lender"}, ["input -> a -> output"], scale=scale)

@@ -12,7 +12,7 @@ import pytest
 
 from motet.components.base import Context
 from motet.components.errors import ComponentFailed, Overloaded
-from motet.pipelines.runtimes.rayleases import Granted, Leases
+from motet.pipelines.runtimes.ray.leases import Granted, Leases
 from motet.pipelines.spec import Queue
 
 

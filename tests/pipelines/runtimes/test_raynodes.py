@@ -26,7 +26,7 @@ pytestmark = [
 
 
 def runtime(cluster: Any, use: str = "workerfakes:Worker", **node: Any) -> Any:
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     spec = {
         "name": "nodes",
@@ -53,10 +53,10 @@ def states(made: Any) -> list[str]:
 async def test_what_a_ray_service_deployed_is_used_and_left_there(ray_cluster: Any) -> None:
     from ray.serve.schema import ServeDeploySchema
 
-    from motet.pipelines.deploy import DeploySettings
-    from motet.pipelines.deployray import ray_manifests
-    from motet.pipelines.runtimes import rayapi
-    from motet.pipelines.runtimes.rayservice import RayServiceRuntime
+    from motet.pipelines.deploy.kubernetes import DeploySettings
+    from motet.pipelines.deploy.rayservice import ray_manifests
+    from motet.pipelines.runtimes.ray import api as rayapi
+    from motet.pipelines.runtimes.ray.service import RayServiceRuntime
 
     half = {"cpus": 0.5}
     made = runtime(ray_cluster, resources=half).graph
@@ -105,7 +105,7 @@ async def pid(made: Graph, serving: Any) -> int:
 
 
 def join(address: str) -> None:
-    from motet.pipelines.runtimes.rayapi import ray, serve
+    from motet.pipelines.runtimes.ray.api import ray, serve
 
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False)

@@ -13,7 +13,7 @@ import pytest
 import rayserver
 
 from motet.pipelines import Pipeline
-from motet.pipelines.runtimes.raydeploy import app_of, job_of
+from motet.pipelines.runtimes.ray.deployment import app_of, job_of
 
 
 @pytest.mark.parametrize("pipeline", ["voice", "a-job-01.1", "v.1-job"])
@@ -70,7 +70,7 @@ async def other(address: str) -> AsyncIterator[Other]:
 @asynccontextmanager
 async def this(address: str) -> AsyncIterator[Pipeline]:
     """A server in this process."""
-    from motet.pipelines.runtimes.rayserve import RayRuntime
+    from motet.pipelines.runtimes.ray.serve import RayRuntime
 
     made = rayserver.graph()
     async with Pipeline(made, RayRuntime(made, address=address)) as pipeline:
@@ -83,7 +83,7 @@ async def this(address: str) -> AsyncIterator[Pipeline]:
 async def test_servers_live_beside_each_other_and_leave_nothing_when_they_die(
     ray_cluster: Any,
 ) -> None:
-    from motet.pipelines.runtimes.rayapi import running
+    from motet.pipelines.runtimes.ray.api import running
 
     async with other(ray_cluster.address) as first:
         home = await first.replica()

@@ -11,7 +11,7 @@ from hookclients import Receiver
 from jobclients import client_of
 from serving import listening
 
-from motet.streaming import webhooks
+from motet.streaming.jobs import webhooks
 
 
 @pytest.fixture

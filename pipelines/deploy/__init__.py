@@ -1,0 +1,1 @@
+"""A graph as manifests: Kubernetes objects, KubeRay's RayService, what watches them."""

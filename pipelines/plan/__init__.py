@@ -1,0 +1,1 @@
+"""What a day of a graph needs: measured service times, a simulation, a report."""

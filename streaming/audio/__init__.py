@@ -1,0 +1,1 @@
+"""OpenAI's audio routes: transcriptions, translations, speech, voices."""

@@ -1,0 +1,1 @@
+"""OpenAI's chat route: its request, its parts, its answer."""

@@ -1,0 +1,1 @@
+"""OpenAI's image routes, and what each saving costs."""

@@ -1,0 +1,1 @@
+"""OpenAI's video routes, and the clips behind them."""
