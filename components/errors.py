@@ -7,6 +7,7 @@ MotetError
 ├── Overloaded           a bound was reached; try again later
 ├── DeadlineExceeded     the time given is up, or cannot be kept
 └── ComponentFailed      a component broke while it worked
+    └── ReplicaGone      the process that ran it has ended or fallen silent; a retry may go well
 """
 
 from __future__ import annotations
@@ -91,10 +92,23 @@ class ComponentFailed(MotetError):
     code = "component_failed"
 
 
+class ReplicaGone(ComponentFailed):
+    """The process that ran the component has ended or fallen silent; a retry may go well."""
+
+    code = "replica_gone"
+
+
 def error_of(code: str, message: str, *, where: str = "") -> MotetError:
     """The exception that a stable code stands for; one of an unknown code keeps it. A message that
     names `where` already names it once."""
-    kinds = (BadInput, MissingRequirement, Overloaded, DeadlineExceeded, ComponentFailed)
+    kinds = (
+        BadInput,
+        MissingRequirement,
+        Overloaded,
+        DeadlineExceeded,
+        ComponentFailed,
+        ReplicaGone,
+    )
     kind = next((kind for kind in kinds if kind.code == code), MotetError)
     error = kind(message.removeprefix(f"{where}: ") if where else message, where=where)
     error.code = code

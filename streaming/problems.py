@@ -35,6 +35,7 @@ STATUS = {
     "missing_requirement": 501,
     "deadline_exceeded": 504,
     "component_failed": 500,
+    "replica_gone": 503,
 }
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What an `OSError` says of a disk that is full, or full for us."""

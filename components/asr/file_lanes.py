@@ -18,9 +18,10 @@ MEAN_S = 5.0
 
 
 class Busy:
-    """A share that changes in steps, averaged over about `MEAN_S`; pure, the clock passed in."""
+    """A share that changes in steps, averaged over about `mean_s`; pure, the clock passed in."""
 
-    def __init__(self, now_s: float) -> None:
+    def __init__(self, now_s: float, mean_s: float = MEAN_S) -> None:
+        self._mean_s = mean_s
         self._mean = self._share = 0.0
         self._since_s = now_s
 
@@ -31,7 +32,7 @@ class Busy:
 
     def mean(self, now_s: float) -> float:
         """Its average; what was longer ago counts less."""
-        kept = math.exp(-max(0.0, now_s - self._since_s) / MEAN_S)
+        kept = math.exp(-max(0.0, now_s - self._since_s) / self._mean_s)
         return self._mean * kept + self._share * (1 - kept)
 
 
@@ -39,14 +40,18 @@ class Lanes:
     """The threads that all files of a replica share: `count` batches are decoded at once."""
 
     def __init__(
-        self, count: int, decoders: ThreadPoolExecutor, readers: ThreadPoolExecutor
+        self,
+        count: int,
+        decoders: ThreadPoolExecutor,
+        readers: ThreadPoolExecutor,
+        mean_s: float = MEAN_S,
     ) -> None:
         self.count = count
         self.decoders = decoders
         self.readers = readers
         self._taken = 0
         self._lock = threading.Lock()
-        self._busy = Busy(time.monotonic())
+        self._busy = Busy(time.monotonic(), mean_s)
 
     @property
     def free(self) -> bool:

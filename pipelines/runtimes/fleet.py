@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from ...components.base import Context
-from ...components.errors import ComponentFailed, MotetError
+from ...components.errors import ComponentFailed, MotetError, ReplicaGone
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ..graph import Node
@@ -97,7 +97,7 @@ class Remote:
         except MotetError as error:
             if calls.lost is not None and error is calls.lost:
                 self._be("gone")
-                raise ComponentFailed(f"{self.name} is gone: {error}", where=node) from error
+                raise ReplicaGone(f"{self.name} is gone: {error}", where=node) from error
             raise
 
     def status(self, state: str, sessions: int) -> ReplicaStatus:

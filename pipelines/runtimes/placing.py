@@ -10,7 +10,13 @@ from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 
 from ...components.base import Context
-from ...components.errors import ComponentFailed, DeadlineExceeded, MotetError, Overloaded
+from ...components.errors import (
+    ComponentFailed,
+    DeadlineExceeded,
+    MotetError,
+    Overloaded,
+    ReplicaGone,
+)
 from ...components.frames import Frame
 from ..graph import Node
 from ..pool import Pool, Ticket
@@ -146,7 +152,7 @@ class Placing(ABC, Generic[One]):
         try:
             worker = self.replicas.get(ticket.replica or "")
             if worker is None:
-                raise ComponentFailed(f"replica {ticket.replica} is gone", where=self.node.name)
+                raise ReplicaGone(f"replica {ticket.replica} is gone", where=self.node.name)
             yield worker
         finally:
             self.place_all(self.pool.done(ticket, clock_s()))

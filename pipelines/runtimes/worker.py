@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...components.base import Context, Setup
-from ...components.errors import ComponentFailed, MotetError
+from ...components.errors import ComponentFailed, MotetError, ReplicaGone
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.faults import from_abort
@@ -165,9 +165,7 @@ class Worker:
         except MotetError as error:
             if calls.lost is not None and error is calls.lost:
                 self._lost(error)
-                raise ComponentFailed(
-                    f"replica {self.name} is gone: {error}", where=node
-                ) from error
+                raise ReplicaGone(f"replica {self.name} is gone: {error}", where=node) from error
             raise
 
     @property

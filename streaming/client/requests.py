@@ -38,7 +38,8 @@ _RETRIES = {
         }
     ]
 }
-"""Calls that change nothing are tried again while no server answers; no stream ever is."""
+"""Calls that change nothing are tried again while no server answers, or when the replica that ran
+them is gone; no stream ever is."""
 
 
 @dataclass(frozen=True, slots=True)

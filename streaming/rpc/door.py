@@ -40,6 +40,7 @@ STATUS = {
     "missing_requirement": Code.UNIMPLEMENTED,
     "deadline_exceeded": Code.DEADLINE_EXCEEDED,
     "stopping": Code.UNAVAILABLE,
+    "replica_gone": Code.UNAVAILABLE,
 }
 
 

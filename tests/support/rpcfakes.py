@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import numpy as np
 
 from motet.components.base import Component, Context
-from motet.components.errors import Overloaded
+from motet.components.errors import Overloaded, ReplicaGone
 from motet.components.frames import (
     Audio,
     Completed,
@@ -109,14 +109,19 @@ class Brain(Component):
 
 
 class Space(Component):
-    """Embeds a text as its length and index."""
+    """Embeds a text as its length and index; "dying" finds its replica gone once in a while."""
 
     accepts = (TextInput,)
     emits = (Embedding,)
 
+    _died = False
+
     async def run(self, frames: AsyncIterator[Frame], context: Context) -> AsyncIterator[Frame]:
         async for frame in frames:
             if isinstance(frame, TextInput):
+                self._died = frame.text == "dying" and not self._died
+                if self._died:
+                    raise ReplicaGone("replica embed-1 is gone")
                 vector = np.array([len(frame.text), frame.index], np.float32)
                 yield Embedding(vector, frame.index, tokens=1)
 

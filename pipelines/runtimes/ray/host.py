@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ....components.base import Context
-from ....components.errors import ComponentFailed, MotetError
+from ....components.errors import ComponentFailed, MotetError, ReplicaGone
 from ....components.frames import Frame
 from ..mux import Hop, MutualTls
 
@@ -37,9 +37,7 @@ class RayHost:
                 yield frame
         except MotetError as error:
             if calls.lost is not None and error is calls.lost:
-                raise ComponentFailed(
-                    f"replica {self.name} is gone: {error}", where=node
-                ) from error
+                raise ReplicaGone(f"replica {self.name} is gone: {error}", where=node) from error
             raise
 
 

@@ -209,7 +209,7 @@ async def test_runs_that_hold_every_place_lend_nothing_and_wait_for_nobody() -> 
 async def test_a_fellow_that_dies_costs_what_was_lent_to_it() -> None:
     async with lenders(3, concurrency=2) as (_, session):
         own, found = await lent(session, 1, "die", "nap pid")
-        assert found[0] == "component_failed"
+        assert found[0] == "replica_gone"
         assert found[1] != own
         again, (pid,) = await lent(session, 2, "pid")
         assert pid != again

@@ -110,7 +110,7 @@ async def test_nothing_is_lost_but_what_ran_on_the_replica_that_died() -> None:
             over.set()
     faults = [fault for client in clients for fault in client.faults]
     assert all(client.odd == [] for client in clients)
-    assert {code for code, _ in faults} <= {"component_failed"}
+    assert {code for code, _ in faults} <= {"replica_gone"}
     assert all("is gone" in message for _, message in faults)
     assert len(faults) <= CLIENTS * 4, "at most one request of each client a kill"
 

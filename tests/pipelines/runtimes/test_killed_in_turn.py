@@ -75,7 +75,7 @@ async def test_nothing_is_lost_but_what_was_under_way_on_the_killed_replica() ->
         cut = any(began_s <= gone_s and killed_s <= ended_s for killed_s, gone_s in kills)
         if isinstance(frames[0], Fault):
             assert cut, "only what was under way may fail"
-            assert frames[0].code == "component_failed"
+            assert frames[0].code == "replica_gone"
             faults += 1
         else:
             assert frames == [NAP, End()]

@@ -165,6 +165,6 @@ async def test_a_graph_on_ray() -> None:
             session.start(20, TextInput("die"))
             (fault,) = await turn(session, 20)
             assert isinstance(fault, Fault)
-            assert fault.code == "component_failed"
+            assert fault.code == "replica_gone"
             session.start(21, TextInput("pid"))
             assert isinstance((await turn(session, 21))[0], Data), "Ray brought a new one"

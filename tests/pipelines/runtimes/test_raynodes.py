@@ -157,7 +157,7 @@ async def test_a_dead_node_costs_what_it_ran_and_nothing_else(ray_cluster: Any) 
             while ended.keys() != lost:
                 number, _, frame = await anext(session)
                 if isinstance(frame, Fault):
-                    assert frame.code == "component_failed"
+                    assert frame.code == "replica_gone"
                     ended[number] = frame
                 else:
                     assert isinstance(frame, End)

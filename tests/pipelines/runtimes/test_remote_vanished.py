@@ -63,7 +63,7 @@ async def test_what_ran_there_fails_and_the_next_run_goes_to_the_new_address(
             _, _, fault = await anext(session)
             assert isinstance(fault, Fault)
             assert (fault.code, f"{HOST}:{port} is gone" in fault.message) == (
-                "component_failed",
+                "replica_gone",
                 True,
             )
             assert (await anext(session))[2] == End()

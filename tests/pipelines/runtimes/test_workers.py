@@ -80,7 +80,7 @@ async def test_a_dead_replica_fails_its_runs_alone_and_is_replaced(text: str) ->
             other.start(1, TextInput(text))
             _, _, fault = await anext(other)
             assert isinstance(fault, Fault)
-            assert fault.code == "component_failed"
+            assert fault.code == "replica_gone"
             assert "is gone" in fault.message
             for number in range(2, 12):
                 assert len(await ask(other, number, "pid")) == 1, "the next runs are fine at once"
@@ -112,7 +112,7 @@ async def test_of_fifty_sessions_only_those_on_the_killed_replica_fail() -> None
                     _, _, frame = await anext(session)
                     if isinstance(frame, Fault):
                         assert killed.is_set()
-                        assert frame.code == "component_failed"
+                        assert frame.code == "replica_gone"
                         failed.add(number)
                         return
                     assert frame == sent, "nothing lost, doubled, or of another session"

@@ -19,6 +19,7 @@ from psycopg import OperationalError
 from motet.streaming.app import create_app
 from motet.streaming.jobs.database import Database
 from motet.streaming.jobs.ending import cancel, finish
+from motet.streaming.jobs.requests import CancelRequest
 from motet.streaming.jobs.store import Fenced, JobStore
 from motet.streaming.server import Server
 from motet.streaming.settings import Settings
@@ -67,7 +68,7 @@ async def test_a_stale_worker_can_not_write(postgres, tmp_path):
             with pytest.raises(Fenced):
                 await finish(database, old, "completed", result={"text": "stale"})
             await store.keep(new, "fresh", {"key": "0:0:1", "text": "fresh"})
-            await cancel(database, job_id, "")
+            await cancel(database, old.owner, CancelRequest(ids=[job_id]), 1)
             with pytest.raises(Fenced):
                 await store.progress(new, 5, 10)
         finally:

@@ -120,6 +120,11 @@ async def test_the_blocking_client_does_the_same() -> None:
         await asyncio.to_thread(work)
 
 
+async def test_what_is_safe_is_tried_again_where_a_replica_is_gone() -> None:
+    async with client() as motet:
+        np.testing.assert_array_equal(await motet.embed("dying"), [[5, 0]])
+
+
 async def test_errors_carry_status_code_and_when_to_retry() -> None:
     async with served() as (address, _), AsyncClient(address) as motet:
         with pytest.raises(MotetError, match="told to fail") as caught:
