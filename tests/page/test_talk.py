@@ -128,7 +128,7 @@ async def test_a_spoken_question_is_written_down_and_answered_aloud(
     written, understood = words(" ".join(spoken)), words(transcribe(heard))
     assert len(written) >= 2
     assert sum(word in understood for word in written) >= 0.6 * len(written), (spoken, understood)
-    # No "Transcript" where the text was there before the turn was over: stages of 0 ms aren't shown.
+    # No "Transcript" where the text is there before the turn is over: stages of 0 ms aren't shown.
     for stage in ("First word", "First sound", "Network, playback"):
         assert stage in timings
 
