@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ...components.base import Context, Fellows, closing
-from ...components.errors import ComponentFailed, MotetError, Overloaded
+from ...components.errors import ComponentFailed, MotetError, Overloaded, ReplicaGone
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.codec import Codec
@@ -72,6 +73,20 @@ class Calls:
         self.lost = reason
         for port in list(self._ports.values()):
             port.lost(reason)
+
+    @contextmanager
+    def told_gone(
+        self, replica: str, node: str, lost: Callable[[MotetError], None] | None = None
+    ) -> Generator[None]:
+        """Around a call: the loss of the connection becomes that of the replica behind it."""
+        try:
+            yield
+        except MotetError as error:
+            if self.lost is None or error is not self.lost:
+                raise
+            if lost is not None:
+                lost(error)
+            raise ReplicaGone(f"{replica} is gone: {error}", where=node) from error
 
     async def settled(self) -> None:
         """Wait for the runs that this side serves."""

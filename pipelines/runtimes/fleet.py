@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 from ...components.base import Context
-from ...components.errors import ComponentFailed, MotetError, ReplicaGone
+from ...components.errors import ComponentFailed, MotetError
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ..graph import Node
@@ -91,14 +91,9 @@ class Remote:
     ) -> AsyncIterator[Frame]:
         """Run the component there; see `Runtime.call`."""
         calls = self._hop.link.calls
-        try:
+        with calls.told_gone(self.name, node, lambda _: self._be("gone")):
             async for frame in calls.call(node, frames, context, window=window):
                 yield frame
-        except MotetError as error:
-            if calls.lost is not None and error is calls.lost:
-                self._be("gone")
-                raise ReplicaGone(f"{self.name} is gone: {error}", where=node) from error
-            raise
 
     def status(self, state: str, sessions: int) -> ReplicaStatus:
         """As `motet status` shows it."""

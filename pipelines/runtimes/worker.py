@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...components.base import Context, Setup
-from ...components.errors import ComponentFailed, MotetError, ReplicaGone
+from ...components.errors import ComponentFailed, MotetError
 from ...components.frames import Frame
 from ...components.wire import motet_pb2 as pb
 from ...components.wire.faults import from_abort
@@ -159,14 +159,9 @@ class Worker:
     ) -> AsyncIterator[Frame]:
         """Run the component there; see `Runtime.call`."""
         calls = self._hop.link.calls
-        try:
+        with calls.told_gone(f"replica {self.name}", node, self._lost):
             async for frame in calls.call(node, frames, context, window=window):
                 yield frame
-        except MotetError as error:
-            if calls.lost is not None and error is calls.lost:
-                self._lost(error)
-                raise ReplicaGone(f"replica {self.name} is gone: {error}", where=node) from error
-            raise
 
     @property
     def silent(self) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import yaml
+from nodeprocess import node
 from ports import HOST, free_port
 from serving import serving
 
@@ -28,19 +25,6 @@ def write(path: Path, text: str) -> Path:
     spec = {"name": "talk", "nodes": {"llm": llm}, "edges": ["input -> llm -> output"]}
     path.write_text(yaml.safe_dump(spec))
     return path
-
-
-@asynccontextmanager
-async def node(file: Path, address: str) -> AsyncIterator[None]:
-    """`motet node`, killed at the end."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = ["-P", "-m", "motet", "node", str(file), "llm", "--address", address]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, env=env)
-    try:
-        yield
-    finally:
-        process.kill()
-        await process.wait()
 
 
 async def said(http: httpx.AsyncClient) -> str:
@@ -71,7 +55,7 @@ async def test_a_component_is_tried_beside_the_old_one_and_takes_over(
         return await canary("start", "--file", new.name, "--share", "100%", *targets)
 
     settings: dict[str, Any] = {"runtime": "remote", "targets": (f"llm={place}",)}
-    async with node(old, place):
+    async with node(old, "llm", place):
         with serving(load(str(old)), data_dir=tmp_path, **settings) as at:
             async with httpx.AsyncClient(base_url=at, timeout=30) as http:
                 assert await said(http) == "Old."
@@ -79,7 +63,7 @@ async def test_a_component_is_tried_beside_the_old_one_and_takes_over(
                 assert "motet canary start talk --targets llm=HOST:PORT" in capsys.readouterr().err
                 assert await start("--targets", f"llm={place}") != 0
                 assert "the pipeline file says" in capsys.readouterr().err
-                async with node(new, beside):
+                async with node(new, "llm", beside):
                     assert await start("--targets", f"llm={beside}") == 0
                     assert await said(http) == "New."
                     metrics = (await http.get("/metrics")).text
@@ -88,7 +72,7 @@ async def test_a_component_is_tried_beside_the_old_one_and_takes_over(
                     assert await said(http) == "Old."
                     assert await canary("share", "--share", "1") == 0
                 await until_said(http, "Old.")
-                async with node(new, beside):
+                async with node(new, "llm", beside):
                     await until_said(http, "New.")
                     assert await canary("promote") == 0
                     assert await said(http) == "New."

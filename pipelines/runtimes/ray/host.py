@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from ....components.base import Context
-from ....components.errors import ComponentFailed, MotetError, ReplicaGone
+from ....components.errors import ComponentFailed
 from ....components.frames import Frame
 from ..mux import Hop, MutualTls
 
@@ -32,13 +32,9 @@ class RayHost:
     ) -> AsyncIterator[Frame]:
         """Run its component; see `Runtime.call`."""
         calls = self.hop.link.calls
-        try:
+        with calls.told_gone(f"replica {self.name}", node):
             async for frame in calls.call(node, frames, context, window=window):
                 yield frame
-        except MotetError as error:
-            if calls.lost is not None and error is calls.lost:
-                raise ReplicaGone(f"replica {self.name} is gone: {error}", where=node) from error
-            raise
 
 
 class RayHosts:
